@@ -83,6 +83,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── LeaseLost
     ├── PremiseMissing
     ├── Diverged
+    │   └── EffectUnclaimed
     ├── Cancelled
     ├── Drained                          the worker that runs it is shutting down
     └── Parked
@@ -862,6 +863,19 @@ class Diverged(StopSignal):
     key: str
     seq: int
     diff: str
+
+
+class EffectUnclaimed(Diverged):
+    """The program is about to make an effect, and the run has recorded effects that it has not asked for.
+
+    One of them may be this effect under another identity, since the program or its data changed.
+    """
+
+    says = "run {run} is not sure that {step!r} is new: recorded effects were not asked for\n{diff}"
+    advises = (
+        "say what it is: `holdfast resolve {run} d{seq} --same` (it is that one), `--new` (make it), "
+        "or `--abandon` (the recorded one counts no more)"
+    )
 
 
 class Cancelled(StopSignal):

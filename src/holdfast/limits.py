@@ -52,6 +52,9 @@ CHILDREN_BORROWED_MAX: Final = 4_000
 """Descendants that one fork may borrow: its row names each."""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
+UNCLAIMED_SHOWN_MAX: Final = 20
+"""How many recorded effects a stopped call is compared with in its message."""
+
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 

@@ -137,11 +137,11 @@ KERNEL = {
 """What every subject may know, and what knows no other: the kernel has no features."""
 FEATURES = {
     "core": (
-        "text", "artifacts", "lineage", "loops", "queue", "state", "threads", "llm", "people", "premises", "memory",
+        "text", "drift", "artifacts", "lineage", "loops", "queue", "state", "threads", "llm", "people", "premises", "memory",
         "budget", "diff", "reports", "context", "prune", "resume", "transfer",
     ),
     "engine": (
-        "budget", "loops", "people", "premises", "state", "damage", "queue", "lineage", "memory", "context", "llm",
+        "drift", "budget", "loops", "people", "premises", "state", "damage", "queue", "lineage", "memory", "context", "llm",
         "prune", "threads", "transfer", "artifacts", "resume",
     ),
 }  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_giver_that_keeps_going_is_left_as_it_is(own_shop: "Shop", place: Path
     assert own_shop.store.get("debt-cycles").head == head
     taken = own_shop("accept", "debt-cycles.handoff.json", "--as", "second")
     assert "Not carried over" in taken.out
-    assert "is not sealed: it may go on with the same work" in taken.out
+    assert "is not sealed: it may continue the same work" in taken.out
     assert json.loads(own_shop("handoff", "--schema").out) == SCHEMA
     assert list(place.iterdir()) == [place / "debt-cycles.handoff.json"]
 

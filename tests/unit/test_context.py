@@ -34,7 +34,7 @@ def test_the_first_attempt_has_nothing_before_it() -> None:
     ]
     queued = Journal()
     queued.add(Kind.RUN_STARTED, goal="x", agent=None, workspace=None, inputs=None)
-    assert lines(queued, "past", is_held=False) == ["Nobody has begun this run yet. #1"]
+    assert lines(queued, "past", is_held=False) == ["This run has not begun yet. #1"]
 
 
 def test_a_crash_is_told_with_how_long_it_was() -> None:

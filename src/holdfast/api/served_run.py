@@ -58,7 +58,7 @@ async def go_on(run: AsyncRun) -> None:
     ASKED.of(held).posed.update(
         QUESTIONS.of(held.view).open
     )  # nothing that is still asked is withdrawn for being at this place
-    held.may_drift = False
+    held.put_to_sleep("drift")
     held.remembers = True
 
 

@@ -41,7 +41,7 @@ OptionsT = TypeVar("OptionsT")
 class Scope:
     """A named place for calls: the same call in two scopes is two calls. Used with ``with``."""
 
-    __slots__ = ("_held", "_name", "_token")
+    __slots__ = ("_held", "_inner", "_name", "_outer", "_token")
 
     def __init__(self, held: HeldRun, name: str) -> None:
         self._held = held
@@ -50,14 +50,15 @@ class Scope:
 
     def __enter__(self) -> None:
         here, _ = locate(self._held)
-        inner = CallSite(
-            self._held, scope_of(here.scope, self._name), TaskCalls(current_task(), ""), here.depth, here.leaf
-        )
+        self._outer = here.task_calls
+        self._inner = TaskCalls(current_task(), "", self._outer.path)
+        inner = CallSite(self._held, scope_of(here.scope, self._name), self._inner, here.depth, here.leaf)
         self._token = CALL_SITE.set(inner)
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         CALL_SITE.reset(self._token)
+        self._outer.path = self._inner.path  # what comes next comes behind the calls inside
 
 
 class Handle(Neutral, Generic[OptionsT]):

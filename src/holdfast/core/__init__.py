@@ -1,1 +1,1 @@
-"""Decisions: pure functions over the nouns. They return views and plans; they never act, wait or print."""
+"""Decisions: pure functions over recorded data. They return views and plans, and never act, wait or print."""

@@ -1,5 +1,5 @@
-"""The rules that interleave store, clock and the user's code.
+"""The rules that use the store, the clock and the user's code. ``core`` decides; this layer acts.
 
-Each is written once, as ``async def`` over a pair of hands: the blocking hands never suspend, so one
-``send(None)`` finishes the coroutine; the async hands await.
+Each rule is written once, as an ``async def`` over a ``Runtime``. The blocking runtime never suspends, so one
+``send(None)`` finishes the coroutine; the async runtime awaits.
 """

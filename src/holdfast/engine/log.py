@@ -1,4 +1,4 @@
-"""The library's one logger. ``logging`` is loaded with the first word, since it doubles the import time."""
+"""The library's one logger. It imports ``logging`` on first use, since that doubles the import time."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""The threads in which async runs call their store: an event loop is never held by a disk, a lock or a server.
+"""The threads in which async runs call their store, so that no disk, lock or server blocks an event loop.
 
-They are the process's own, and few. The loop's default threads are the user's: plain functions run there, as long as they
-like, and must not keep what they came to from being written.
+The process has a small pool of its own for this. The default executor of the loop is the user's: plain
+functions run there for as long as they like, and must not delay the writing of outcomes.
 
-Invariant: a call that has begun is waited for to its end, whoever is cancelled meanwhile; the cancellation is raised
-behind it. So what a store was asked for has happened, or has failed, before anything else of the task runs.
+Invariant: a store call that has begun is awaited to its end, even if the task is cancelled; the cancellation
+is raised after it. So a store call has succeeded or failed before any other code of the task runs.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ _cuts: ContextVar[list[asyncio.CancelledError] | None] = ContextVar("holdfast_cu
 
 
 def submit(fn: Callable[..., T], *args: Any, **kwargs: Any) -> "asyncio.Future[T]":
-    """Begin the call in one of the threads, in this context: whoever traces store calls finds the span they belong to."""
+    """Start the call in a store thread, in this context: a tracer of store calls finds the current span."""
     return asyncio.wrap_future(_threads().submit(copy_context().run, partial(fn, *args, **kwargs)))
 
 
 def begin(fn: Callable[..., None], *args: Any) -> None:
-    """Begin something that nobody waits for by this call: it tells by itself when it is done."""
+    """Start the call in a store thread. There is no future: the callee reports its end itself."""
     _threads().submit(fn, *args)
 
 
@@ -41,7 +41,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def to_its_end(work: "asyncio.Future[T]") -> T:
-    """What the work comes to. Cancelled meanwhile, wait for its end, and raise the cancellation behind it."""
+    """The result of the work.
+
+    If the task is cancelled, wait for the end, and raise the cancellation after it.
+    """
     cut: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -52,15 +55,16 @@ async def to_its_end(work: "asyncio.Future[T]") -> T:
             break
     if cut is not None and not is_held_back(cut):
         if not work.cancelled():
-            work.exception()  # seen: a loop complains about errors that nobody has looked at
+            work.exception()  # retrieved, else the loop logs "exception was never retrieved"
         raise cut
     return work.result()
 
 
 async def whole(rule: Coroutine[Any, Any, T]) -> T:
-    """Finish a rule of which each wait comes to its end; a cancellation is held back until it is done.
+    """Finish a rule that must not be left in the middle; a cancellation is raised after it.
 
-    In the task itself, since a loop that is shut down cancels every task there is: a shielded one, too.
+    It runs in the task itself and not in a shielded one: a loop that shuts down cancels every task, shielded
+    or not.
     """
     cuts: list[asyncio.CancelledError] = []
     token = _cuts.set(cuts)
@@ -74,7 +78,7 @@ async def whole(rule: Coroutine[Any, Any, T]) -> T:
 
 
 def is_held_back(cut: asyncio.CancelledError) -> bool:
-    """Whether a cancellation is to be raised later, at the end of the rule around."""
+    """Whether ``whole`` around this call keeps the cancellation and raises it at its end."""
     cuts = _cuts.get()
     if cuts is None:
         return False
@@ -83,7 +87,7 @@ def is_held_back(cut: asyncio.CancelledError) -> bool:
 
 
 def _forget_pool() -> None:
-    """In a fork: the threads are the parent's."""
+    """In a process made by os.fork: threads exist only in the parent."""
     global _pool  # noqa: PLW0603
     _pool = None
 

@@ -1,7 +1,9 @@
-"""The two pairs of hands that drive the rules: one blocks, one awaits.
+"""The two runtimes that execute the rules: one blocks, one awaits.
 
-``drive`` finishes a rule under the blocking hands with a single ``send``: they never truly suspend, which is
-what makes it work inside a running event loop too.
+A rule is an ``async def`` that reaches the outside only through a ``Runtime``: call the store, call the
+user's function, wait. ``drive`` finishes a rule on the blocking runtime with a single ``send``. That runtime
+never suspends, so it works inside a running event loop, too. The alternative, two copies of each rule, would
+differ sooner or later.
 """
 
 import sys
@@ -28,42 +30,46 @@ _COROUTINE = 0x80
 
 
 class Runtime(Protocol):
-    """What a rule can ask to be done: keep, call, run the user's code, wait, listen."""
+    """The outside as a rule sees it."""
 
     waits: bool
-    """Whether these hands let other tasks run while they wait."""
+    """Whether other tasks run while this runtime waits."""
 
     async def store(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call a store's verb, or what calls some. Begun, it is waited for to its end, also by a task that is cancelled."""
+        """Call the store. A call that has begun is awaited to its end, even if the task is cancelled."""
         ...
 
     async def whole(self, rule: Coroutine[Any, Any, T]) -> T:
-        """Finish a rule that must not be left in the middle; a cancellation is raised behind it."""
+        """Finish a rule that must not be left in the middle; a cancellation is raised after it."""
         ...
 
     async def invoke(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float | None
     ) -> Any:
-        """Run the user's function. OutOfTime past ``timeout_s``; ``Straggler`` when it cannot be stopped."""
+        """Call the user's function. OutOfTime after ``timeout_s``; ``Straggler`` if it cannot be stopped."""
         ...
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
-        """Let time pass."""
+        """Wait this long."""
         ...
 
     async def listen(self, wakeup: "InboxWakeup", run: str, seen: "Cursor", timeout_s: float) -> None:
-        """Let time pass, until something comes into the run's inbox; at most so long."""
+        """Wait until something arrives in the run's inbox; at most ``timeout_s``."""
         ...
 
 
 class OutOfTime(TimeoutError):
-    """The call's own ``timeout_s`` has passed; a TimeoutError of the user's code is something else."""
+    """The call's own ``timeout_s`` has passed.
+
+    A class of its own, since the user's code may raise TimeoutError.
+    """
 
 
 class Straggler(BaseException):
-    """The waiting ended (``reason``) but the function still runs in its thread.
+    """The caller stopped waiting (``reason``), but the function still runs in its thread.
 
-    ``on_finish(callback)`` arranges that the callback gets, when it returns, a function that gives its result.
+    ``on_finish(callback)``: when the function ends, the callback gets a function that returns or raises its
+    result.
     """
 
     def __init__(
@@ -75,17 +81,17 @@ class Straggler(BaseException):
 
 
 def drive(rule: Coroutine[Any, Any, T]) -> T:
-    """Finish a rule that runs under the blocking hands."""
+    """Finish a rule that runs on the blocking runtime."""
     try:
         rule.send(None)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration is untyped
     rule.close()
-    raise AssertionError("a rule under blocking hands suspended")
+    raise AssertionError("a rule on the blocking runtime suspended")
 
 
 class BlockingRuntime:
-    """Everything in the calling thread."""
+    """Does everything in the calling thread."""
 
     waits = False
 
@@ -103,8 +109,9 @@ class BlockingRuntime:
         value = fn(*args, **kwargs)
         if type(value) is CoroutineType:
             value.close()
+            name = getattr(fn, "__name__", fn)
             raise Misuse(
-                problem=f"{getattr(fn, '__name__', fn)!s} is async, and this run is entered with a plain `with`",
+                problem=f"{name!s} is async, and this run is entered with a plain `with`",
                 advice="enter the run with `async with holdfast.run(...)` and await run.step(...)",
             )
         return value
@@ -117,7 +124,10 @@ class BlockingRuntime:
 
 
 def load_threads() -> None:
-    """Load what a call with a timeout needs: before its intent, so that what cannot be loaded has done nothing."""
+    """Import what a call with a timeout needs.
+
+    Before its intent: an import that fails then has done nothing.
+    """
     from concurrent.futures import Future  # noqa: F401 - see above
 
 
@@ -140,7 +150,7 @@ def _invoke_in_thread(
     try:
         return future.result(timeout_s)
     except TimeoutError:
-        if future.done():  # just now, or it raised a TimeoutError of its own: its end is its end
+        if future.done():  # it ended just now, or it raised a TimeoutError itself: that is its result
             return future.result()
         raise Straggler(
             OutOfTime(), lambda done: future.add_done_callback(lambda f: done(f.result))
@@ -149,13 +159,13 @@ def _invoke_in_thread(
 
 def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     here = CALL_SITE.get()
-    if here is not None:  # the step's body moved to this thread: calls in it are its own, not a new task's
+    if here is not None:  # the step's body moved to this thread: its calls are not those of a new task
         here.task_calls.task = get_ident()
     return fn(*args, **kwargs)
 
 
 class AsyncRuntime:
-    """Awaiting; plain functions and the store's verbs run in threads, so that they do not hold the loop."""
+    """Awaits; plain functions and store calls run in threads, so that they do not block the loop."""
 
     waits = True
 
@@ -186,9 +196,9 @@ class AsyncRuntime:
                     None, lambda: context.run(_in_thread, fn, args, kwargs)
                 )
                 try:
-                    value = await asyncio.shield(work)
+                    value = await asyncio.shield(work)  # a thread cannot be cancelled
                 except asyncio.CancelledError as cancelled:
-                    # Also if it has just returned: then what it came to is not to be lost either.
+                    # Also if the function has just returned: its result must not be lost.
                     raise Straggler(
                         cancelled, lambda done: work.add_done_callback(lambda f: done(f.result))
                     ) from None
@@ -233,14 +243,14 @@ def is_async(fn: Callable[..., Any]) -> bool:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether a task was cancelled with this. Where asyncio was never loaded, none was."""
+    """Whether this is asyncio's cancellation. If asyncio was never imported, no task was cancelled."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
 
 @contextmanager
 def suppress_cancellation() -> Iterator[None]:
-    """Go on behind the block where the task was cancelled in it. Only for what raises something that counts more."""
+    """Drop a cancellation in the block. Only for a caller that then raises something more important."""
     try:
         yield
     except BaseException as error:

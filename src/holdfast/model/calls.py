@@ -44,6 +44,11 @@ class CallOptions(NamedTuple):
     told: bytes = b"{}"
     """The recorded arguments of a call with a key: for people; they do not identify the call."""
 
+    @property
+    def is_once(self) -> bool:
+        """Whether the call acts on the world, and must not be made twice."""
+        return self.effect == "once"
+
 
 READ = CallOptions()
 ONCE = CallOptions(effect="once")

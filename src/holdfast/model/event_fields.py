@@ -62,7 +62,7 @@ PARTS: Final = frozenset(
 PRUNED: Final = ("reasoning", "chunks", "checkpoints", "refetchable", "pending", "compacted")
 """The classes under which a body can be pruned."""
 
-Mark = Literal["", "model", "noted", "handed"]
+Mark = Literal["", "model", "noted", "handed", "program"]
 
 _CUT: Final = b"\n"
 _LAST: Final = frozenset({"args", "value"})
@@ -73,6 +73,7 @@ _PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempote
 _MODEL: Final = b'{"effect":"model"'
 _NOTED: Final = b'{"noted":'
 _HANDED: Final = b'{"handed":'
+_PROGRAM: Final = b'{"program":'
 _USAGE: Final = b'{"usage":'
 _ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in PRUNED)
 _BLOB: Final = b'_blob":"'
@@ -197,7 +198,9 @@ def mark_of(intent: bytes) -> Mark:
         return ""
     if intent.startswith(_MODEL):
         return "model"
-    return "noted" if intent.startswith(_NOTED) else "handed" if intent.startswith(_HANDED) else ""
+    if intent.startswith(_NOTED):
+        return "noted"
+    return "handed" if intent.startswith(_HANDED) else "program" if intent.startswith(_PROGRAM) else ""
 
 
 def is_model(intent: bytes) -> bool:

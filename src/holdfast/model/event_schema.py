@@ -89,6 +89,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.STEP_STARTED: Schema(
         {
             "in": "text", "after": "text", "forked": "bool?", "effect": "=read,idempotent,once,model,",
+            "path": "path?", "program": "object?",
             "noted": "premises?", "handed": "carried?", "carried": "carried?", "origin": "object?",
             "refetchable": "bool?", "idempotency_key": "text?", "owner": "text?", "tool": "bool?", "in_doubt":
             "text?", "verify": "bool?", "loops": "text|numbers?", "deadline": "time?", "approved": "count?",
@@ -123,13 +124,18 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.CHECKPOINT: Schema(
         {
             "in": "text?", "label": "text|null?", "state_bytes": "count", "rebuild": "list?", "unsaid":
-            "list?", "upto_seq": "count?", "after": "text?", "forked": "bool?", "chain": "text?", "hidden":
+            "list?", "upto_seq": "count?", "after": "text?", "path": "path?",
+            "forked": "bool?", "chain": "text?", "hidden":
             "bool?",
         },
         {"state": "any"},
     ),
     Kind.RESTORED: Schema({"seq": "count"}),
-    Kind.DRIFTED: Schema({"recorded": "text", "recorded_seq": "count?"}, {"diff": "text?"}),
+    Kind.DRIFTED: Schema(
+        {"recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked?"},
+        {"diff": "text?", "args": "any?"},
+    ),
+    Kind.STEP_CLAIMED: Schema({"asked": "text", "how": "=same,new", "by": "text"}),
     Kind.STREAM_CHUNK: Schema(
         {"try": "count", "n": "count", "pieces": "count", "continues": "text?"},
         {
@@ -367,6 +373,7 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "number": _is_number,
     "time": is_time,
     "count": _is_count,
+    "path": lambda value: type(value) is int and -1 <= value < 1 << 63,
     "seq": lambda value: type(value) is int and 0 <= value <= limits.SEQ_MAX,
     "fence": lambda value: type(value) is int and 0 <= value <= limits.FENCE_MAX,
     "status": lambda value: type(value) is str and value in STATUSES,

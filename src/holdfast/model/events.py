@@ -138,6 +138,8 @@ class Kind:
     STEP_DOUBTED: Final = "step.doubted"
     STEP_SETTLED: Final = "step.settled"
     STEP_ABANDONED: Final = "step.abandoned"
+    STEP_CLAIMED: Final = "step.claimed"
+    """A person has said what a call is that the guard of recorded effects has stopped."""
     STEP_OVERRIDDEN: Final = "step.overridden"
 
     JOURNAL_CUT: Final = "journal.cut"

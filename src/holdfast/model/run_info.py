@@ -45,6 +45,39 @@ class Doubt(NamedTuple):
     started_at: float
     reason: str
     pending: str | None = None
+    seq: int = 0
+    """The event of its intent."""
+
+    @property
+    def id(self) -> str:
+        """A short name for it, which stays the same: the number of its event."""
+        return f"d{self.seq}"
+
+
+class UnclaimedEffect(NamedTuple):
+    """A recorded once effect that the program has not asked for. ``state`` is ``done`` or ``in doubt``."""
+
+    step: str
+    key: str
+    seq: int
+    state: str
+    arguments: Any
+
+    @property
+    def id(self) -> str:
+        """A short name for it, which stays the same: the number of its event."""
+        return f"d{self.seq}"
+
+
+class StoppedCall(NamedTuple):
+    """A once call that was not made, since it may be one of these effects; the most likely one is first."""
+
+    run: str
+    step: str
+    key: str
+    arguments: Any
+    effects: tuple[UnclaimedEffect, ...]
+    pending: str | None = None
 
 
 class OpenQuestion(NamedTuple):

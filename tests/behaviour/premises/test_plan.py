@@ -74,7 +74,7 @@ def test_tokens_and_cost_that_nobody_counted_are_unknown(store: holdfast.Store) 
     ("declared", "fate", "act"),
     [
         ({}, "the run stops and asks a person", "pause"),
-        ({"in_doubt": "tell"}, "the program is told with EffectUnknown", "warn"),
+        ({"in_doubt": "tell"}, "the program gets EffectUnknown", "warn"),
         ({"in_doubt": "retry"}, "it runs again, under the same idempotency key", "warn"),
         (
             {"verify": holdfast.Unknown},

@@ -480,7 +480,7 @@ def test_swallowed_doubt_cannot_finish_the_run(url: str) -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    with pytest.raises(holdfast.StepInDoubt, match="came to its end without asking for it again"):
+    with pytest.raises(holdfast.StepInDoubt, match="ended without asking for it again"):
         asyncio.run(main())
 
 

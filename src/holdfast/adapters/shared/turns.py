@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from threading import Lock, get_ident
 
 from holdfast.adapters.shared.journaled_calls import RunPosition
+from holdfast.core.steps.call_point import path_inside
 from holdfast.core.steps.identity import scope_of
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, here_now, locate
 
@@ -109,8 +110,11 @@ def scoped(seam: RunPosition, name: str, *, is_agent: bool = False) -> Iterator[
     """
     with seam.entered() as around:
         here, _ = locate(around.held)
-        task_calls = TaskCalls(object() if is_agent else current_task(), "")
-        inside = CallSite(here.held, scope_of(here.scope, name), task_calls, here.depth, here.leaf)
+        scope, path = scope_of(here.scope, name), here.task_calls.path
+        task_calls = TaskCalls(
+            object() if is_agent else current_task(), "", path_inside(path, scope.rpartition(":")[2])
+        )
+        inside = CallSite(here.held, scope, task_calls, here.depth, here.leaf)
         token, turns = CALL_SITE.set(inside), TURNS.set(Turns(inside, is_alone=True) if is_agent else None)
         try:
             yield

@@ -40,7 +40,7 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.handoff import Promises
 from holdfast.model.questions import Question
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -190,9 +190,16 @@ class Reading(Examining):
                 call.started_at,
                 call.doubt or "never reported back",
                 pending.get(call.key),
+                call.seq,
             )
             for call in doubtful(self.view(run), self.get(run))
         ]
+
+    def stopped_calls(self, run: str) -> list[StoppedCall]:
+        """The once calls that were not made, since each may be a recorded effect that the program did not ask for."""
+        from holdfast.api.store.stopped_calls import stopped_calls
+
+        return [] if self.get(run).status in OVER else stopped_calls(self._port, run, self.view(run))
 
     def questions(self, run: str | None = None) -> list[OpenQuestion]:
         """What people are asked and have not answered, oldest first: by one run, or by all that are not over."""

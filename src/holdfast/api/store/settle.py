@@ -43,21 +43,33 @@ from holdfast.model.recorded_command import Command
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
 from holdfast.model.store_rows import OVER
 
-How = Literal["done", "retry", "failed", "abandon"]
+How = Literal["done", "retry", "failed", "abandon", "same", "new"]
 
 
 class Settling(Reading):
     """The part of a store handle that speaks to runs."""
 
     def resolve(
-        self, run: str, step: str, how: How, *, value: Any = None, message: str = "", by: str | None = None
+        self,
+        run: str,
+        step: str,
+        how: How,
+        *,
+        value: Any = None,
+        message: str = "",
+        asked: str | None = None,
+        by: str | None = None,
     ) -> Doubt:
-        """Say how a step in doubt ended, by its name or key.
+        """Say how a step in doubt ended, or what a stopped call is. ``step`` is an id like ``d7``, a name or a key.
 
         ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
         again under the same idempotency key; ``abandon`` for a recorded call that the program no longer makes.
+        ``same``: the call that was stopped for this effect is this effect; ``new``: it is a new one, and is made.
+        Where several calls were stopped for it, ``asked`` is the key of the call.
         Durable when it returns; the run takes it in when it goes on.
         """
+        if how in {"same", "new"}:
+            return self._claim(run, step, how, asked, by=by or whoami())
         call = self._find(run, step, how)
         body: dict[str, Any] = {"how": how}
         if how == "done":
@@ -75,7 +87,42 @@ class Settling(Reading):
         check_may_act(
             self._port, self._row(run)
         )  # if it was moved away just now, the letter may not have come along
-        return Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", how)
+        return _doubt_of(run, call, how)
+
+    def _claim(self, run: str, step: str, how: How, asked: str | None, *, by: str) -> Doubt:
+        """Leave word what a stopped call is. The effect is named; the call is the one that was stopped for it."""
+        calls = self.view(run).calls
+        stopped = self.stopped_calls(run)
+        found = [
+            (one, effect)
+            for one in stopped
+            for effect in one.effects
+            if step in {effect.id, effect.key, effect.step}
+            and asked in {None, one.key}
+            and one.pending is None
+        ]
+        if not found:
+            known = ", ".join(f"{effect.step} ({effect.id})" for one in stopped for effect in one.effects)
+            raise UnknownStep(
+                run=run, step=step, state="no stopped call waits for", candidates=known or "none"
+            )
+        if len({effect.key for _, effect in found}) > 1 and how == "same":
+            names = ", ".join(f"{effect.step} ({effect.id})" for _, effect in found)
+            raise UnknownStep(run=run, step=step, state="several effects", candidates=names)
+        one, effect = found[0]
+        check_may_act(self._port, self._row(run))
+        content = {
+            "kind": "claim",
+            "key": effect.key,
+            "asked": one.key,
+            "name": effect.step,
+            "how": how,
+            "by": by,
+        }
+        if not inbox.post(self._port, run, f"claim-{one.key}", content, at=self._session.clock.wall()):
+            raise AlreadyResolved(run=run, step=one.step, state="a decision waits in its inbox already")
+        check_may_act(self._port, self._row(run))
+        return _doubt_of(run, calls[effect.key], how)
 
     def submit(self, agent: str, run: str, inputs: Mapping[str, Any] | None = None) -> bool:
         """Queue a run of an agent for a worker; one that has stopped is tried again. Durable when it returns.
@@ -201,11 +248,11 @@ class Settling(Reading):
         everything = list(view.calls.values())
         in_doubt = doubtful(view, self.get(run))
         among = [c for c in everything if c.seq] if how == "abandon" else in_doubt
-        found = [c for c in among if step in {c.key, c.name}]
+        found = [c for c in among if step in {c.key, c.name, f"d{c.seq}"}]
         if len(found) == 1 or (found and how == "abandon" and found[-1].key == step):
             return found[-1]
-        names = ", ".join(f"{c.name} ({c.key})" for c in (found or in_doubt)) or "none"
-        known = next((c for c in everything if step in {c.key, c.name}), None)
+        names = ", ".join(f"{c.name} (d{c.seq})" for c in (found or in_doubt)) or "none"
+        known = next((c for c in everything if step in {c.key, c.name, f"d{c.seq}"}), None)
         if not found and known is not None and how != "abandon":
             raise AlreadyResolved(
                 run=run,
@@ -230,6 +277,11 @@ class Settling(Reading):
         from holdfast.engine.damage.accepted_loss import accept_loss
 
         return accept_loss(self._session, run, by=by or whoami())
+
+
+def _doubt_of(run: str, call: Call, how: How) -> Doubt:
+    reason = call.doubt or ("never reported back" if call.is_open else "was not asked for")
+    return Doubt(run, call.name, call.key, call.started_at, reason, how, call.seq)
 
 
 def whoami() -> str:

@@ -1,7 +1,8 @@
-"""The files a run made, folded from its journal: the versions of each path, what is being written, and orphans.
+"""Folds the files that a run made: the versions of each path, unfinished writes, and orphans.
 
-A version is a record of the program's own (``run.artifact``, ``run.open``), which is a premise, too. An orphan is a file
-that was put in its place by an attempt that was killed before it recorded it; the next one finds it and says so.
+A version is what the program declared with ``run.artifact`` or ``run.open``; it is also a premise. An orphan
+is a file whose attempt moved it into place and was killed before it recorded the version. The next attempt
+finds and reports it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ArtifactFold(FeatureFold):
-    """The artifacts of a run: versions by path, oldest first; writes under way by key; orphans by path, with their events."""
+    """Versions by path, oldest first; unfinished writes by key; orphans by path, with their events."""
 
     def __init__(self) -> None:
         self.versions: dict[str, list[Version]] = {}
@@ -26,7 +27,10 @@ class ArtifactFold(FeatureFold):
         self.orphans: dict[str, int] = {}
 
     def add(self, view: "View", event: Event) -> None:
-        """A file is being written, or a premise was noted or found broken: files are premises, too."""
+        """Fold the beginning of a write, or a premise that was noted or found broken.
+
+        Files are premises too.
+        """
         if event.kind == Kind.PREMISE_NOTED:
             self.noted(event, view.points, view.calls, view.last_step)
         elif event.kind == Kind.PREMISE_BROKEN:
@@ -35,24 +39,24 @@ class ArtifactFold(FeatureFold):
             self._begin(event)
 
     def left_origin(self, view: "View", event: Event) -> None:  # noqa: ARG002 - it depends on the kind alone
-        """What a fork's origin is writing is another run's, which may be at it now."""
+        """Forget the unfinished writes of a fork's origin: the origin may still be writing those files."""
         if event.kind == Kind.RUN_FORKED:
             self.under_way = {}
 
     def noted(self, event: Event, points: int, calls: Mapping[str, Call], last_step: str) -> None:
-        """A premise was noted: a version of a file, if it is an artifact that the program has declared."""
+        """Add a version, if the noted premise is an artifact that the program declared."""
         if not event.key or not event.name.startswith("artifact:"):
             return
         body = contents_of(event.body)
         maker = (body["facts"] or {}).get("step", "")
         call = calls.get(maker)
-        # What was made behind a mark is the work of the step before it, as far as the journal knows.
+        # A mark has no intent (seq 0). A file made after a mark is taken as the work of the last step.
         step = call.name if call is not None and call.seq else last_step
         self.add_version(_version_of(event, body, points, step))
         self.under_way.pop(event.key, None)
 
     def add_version(self, version: Version) -> None:
-        """One more version, unless it holds what the latest does; then only its copy is news."""
+        """Add a version. If the latest has the same content, only its copy may be new."""
         self.orphans.pop(version.path, None)
         known = self.versions.setdefault(version.path, [])
         if known and known[-1].sha256 == version.sha256 and version.sha256:
@@ -62,7 +66,7 @@ class ArtifactFold(FeatureFold):
         known.append(version._replace(number=known[-1].number + 1 if known else 1))
 
     def _begin(self, event: Event) -> None:
-        """A file is being written, or is about to be put in its place."""
+        """Note that a file is being written, or is about to be moved into place."""
         body = contents_of(event.body)
         begun = Underway(event.key, event.seq, body["name"], body["at"], body["temp"], body["attempt"])
         if event.kind == Kind.ARTIFACT_READY:
@@ -70,12 +74,12 @@ class ArtifactFold(FeatureFold):
         self.under_way[event.key] = begun
 
     def doing_at(self, event: Event) -> str:
-        """Writing a file, if this event says so."""
+        """That it was writing a file, if this event says so."""
         begun = self.under_way.get(event.key)
         return f"while it was writing {begun.path!r}" if begun is not None and begun.seq == event.seq else ""
 
     def _found(self, event: Event) -> None:
-        """A premise was found not to hold: an orphan, if the finding names the write that left it."""
+        """Note an orphan, if the broken premise names the write that left it."""
         body = contents_of(event.body)
         if "orphan_of" in body:
             self.under_way.pop(body["orphan_of"], None)
@@ -86,14 +90,17 @@ class ArtifactFold(FeatureFold):
         return {path: known[-1] for path, known in self.versions.items()}
 
     def find(self, path: str, number: int | None = None) -> Version | None:
-        """A version of a path, the latest without a number; None where there is none."""
+        """A version of a path, by default the latest; None if there is none."""
         known = self.versions.get(path, [])
         if number is None:
             return known[-1] if known else None
         return next((version for version in known if version.number == number), None)
 
     def path_of(self, text: str) -> str | None:
-        """The path that somebody means: as it is recorded, the end of it, or where it lies; None for none, or for several."""
+        """The recorded path for what a person typed: the path, the end of it, or its place on disk.
+
+        None if no path fits, or several do.
+        """
         if text in self.versions:
             return text
         found = [v.path for v in self.latest().values() if v.path.endswith(f"/{text}") or v.place == text]
@@ -101,17 +108,17 @@ class ArtifactFold(FeatureFold):
 
     @property
     def kept_bytes(self) -> int:
-        """What the copies that are kept come to, each counted whole."""
+        """The total size of the kept copies, without what they share."""
         return sum(v.size_bytes for known in self.versions.values() for v in known if v.copy == "kept")
 
     def blobs(self) -> Iterator[str]:
-        """The addresses of everything that is kept of the files."""
+        """The addresses of all kept copies."""
         for known in self.versions.values():
             for version in known:
                 yield from version.blobs
 
     def reduced(self, compaction: Compaction) -> Self:  # noqa: ARG002 - it depends on the files alone
-        """Of each path, the latest copy and the list."""
+        """Keep the list of versions, and of each path the latest copy."""
         kept = type(self)()
         kept.under_way, kept.orphans = dict(self.under_way), dict(self.orphans)
         for path, known in self.versions.items():
@@ -119,17 +126,17 @@ class ArtifactFold(FeatureFold):
         return kept
 
     def shed(self, upto_seq: int, kept: Self) -> None:  # noqa: ARG002 - what stays is here already
-        """The copies went with the events."""
+        """Mark the copies that compaction removed together with the events."""
         for path, known in self.versions.items():
             old = [version for version in known if version.seq <= upto_seq]
             self.versions[path] = [*map(_without_copy, old[:-1]), *old[-1:], *known[len(old) :]]
 
     def difference(self, after: Self) -> str:
-        """The latest version of each file is the same."""
+        """Pruning must not change the latest version of a file."""
         return "what is kept of the files" if self.latest() != after.latest() else ""
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
-        """Versions, writes under way, orphans."""
+        """Versions, unfinished writes, orphans."""
         versions = [list(version) for known in self.versions.values() for version in known]
         return {"artifacts": [versions, [list(begun) for begun in self.under_way.values()], self.orphans]}
 
@@ -146,7 +153,7 @@ ARTIFACTS: Final = Slot("artifacts", ArtifactFold)
 
 
 def _version_of(event: Event, body: dict[str, Any], points: int, step: str) -> Version:
-    """The version that a declaration records; its number is for whoever counts."""
+    """The version that a declaration records. ``add_version`` numbers it."""
     facts: dict[str, Any] = body["facts"] or {}
     path, place = body["name"], facts.get("at", "")
     return Version(

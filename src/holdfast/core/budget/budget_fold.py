@@ -1,4 +1,4 @@
-"""What the model calls of a run took, and which limits of its budget it was warned of, folded from its journal."""
+"""What the model calls of a run cost, and which budget warnings it got, folded from its journal."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 class BudgetFold(FeatureFold):
-    """``spent`` counts what rewinds have left behind, too: it was paid. ``warned`` has what each limit allowed then."""
+    """``spent`` includes what rewinds left behind, because it was paid.
+
+    ``warned`` maps a limit to what it allowed then.
+    """
 
     def __init__(self) -> None:
         self.spent = NOTHING_SPENT
         self.warned: dict[str, float] = {}
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A model call came to its end, a warning was given, or a rewind left calls behind."""
+        """Fold the usage of a model call, a warning, or a rewind."""
         if event.kind == Kind.STEP_FINISHED:
             self.spent = plus(self.spent, read_usage(event.body))
             return
@@ -31,7 +34,7 @@ class BudgetFold(FeatureFold):
             self.warned = {**self.warned, event.name: fields["allowed"]}
         elif event.kind == Kind.RUN_REWOUND:
             self.spent = Spent(*fields["spent"]) if "spent" in fields else self.spent
-        elif fields.get("via") != "origin":  # which has paid for it
+        elif fields.get("via") != "origin":  # a fork settled this call from its origin, which paid for it
             self.spent = plus(self.spent, usage_of(fields["usage"]))
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
@@ -43,7 +46,7 @@ class BudgetFold(FeatureFold):
         self.spent, self.warned = Spent(*data.get("spent", ())), data.get("warned", {})
 
     def difference(self, after: Self) -> str:
-        """What was paid stays paid."""
+        """Pruning must not change what was spent."""
         return "spent" if self.spent != after.spent else "warned" if self.warned != after.warned else ""
 
 

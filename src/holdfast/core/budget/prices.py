@@ -1,8 +1,8 @@
-"""Prices: what a model's tokens cost, looked up in a table that is data.
+"""Prices of model tokens, from a table that is data.
 
-A table maps names of models to prices in US dollars per million tokens. A name may be a pattern (``gpt-4o-20??-??-??``) and
-may begin with the provider whose price it is (``openai/gpt-4o``, or its host). The invariant: what the table does not say is not
-known, and never zero.
+A table maps names of models to prices in US dollars per million tokens. A name may be a pattern
+(``gpt-4o-20??-??-??``) and may begin with a provider or its host (``openai/gpt-4o``). The invariant: a price
+that is not in the table is unknown, never zero.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ HOSTS: Final = {
     "generativelanguage.googleapis.com": "google",
     "api.mistral.ai": "mistral",
 }
-"""Providers by where they are reached: a call knows the host, a table the name."""
+"""Names of providers by host. A call knows the host; price tables use the name."""
 
 
 class Price(NamedTuple):
-    """Dollars per million tokens. ``cached`` is for the part of the input that the provider had cached; None: as the rest."""
+    """Dollars per million tokens. ``cached`` is for cached input; None means the price of other input."""
 
     input: float
     output: float
@@ -35,7 +35,10 @@ class Price(NamedTuple):
 
 
 class PriceTable(dict[str, Price]):
-    """Prices by name. Not changed once it is made: what a model costs is searched for once, and then known."""
+    """Prices by name.
+
+    A table does not change once it is made, because it remembers what it found for a model.
+    """
 
     __slots__ = ("_found",)
 
@@ -44,16 +47,18 @@ class PriceTable(dict[str, Price]):
         self._found: dict[tuple[str, str], Price | None] = {}
 
     def find(self, model: str, provider: str) -> Price | None:
-        """The price of a model; None where the table has none.
+        """The price of a model; None if the table has none.
 
-        The provider's own entry goes before one for all; then the exact name before a pattern, and the longer pattern
-        before the shorter. Where the provider is not known, an entry of any provider's does, if there is none for all.
+        An entry of the provider precedes one for all providers; then the exact name precedes a pattern, and a
+        longer pattern a shorter one. If the provider is unknown and no entry is for all, any provider's entry
+        counts.
         """
         asked = model, provider
         try:
             return self._found[asked]
         except KeyError:
-            if len(self._found) >= _FOUND_MAX:  # names that a program makes up are no reason to grow for ever
+            # A program may make up model names: the memory of found prices must not grow without a bound.
+            if len(self._found) >= _FOUND_MAX:
                 self._found.clear()
             price = self._found[asked] = self._search(model.lower(), provider.lower())
             return price
@@ -67,9 +72,9 @@ class PriceTable(dict[str, Price]):
 
 
 def cost_of(usage: Usage, *tables: PriceTable) -> float | None:
-    """What a call cost, in dollars; None where its model has no price, or a count that it takes is not known.
+    """The cost of a call in dollars; None if its model has no price, or if a token count it needs is unknown.
 
-    The first table that has a price decides: a user who writes one means it.
+    The first table with a price decides, so a user's table overrides the shipped one.
     """
     prices = (table.find(usage.model, usage.provider) for table in tables)
     price = next((price for price in prices if price is not None), None)
@@ -88,7 +93,7 @@ def cost_of(usage: Usage, *tables: PriceTable) -> float | None:
 
 
 def parse_prices(tree: object, source: str) -> PriceTable:
-    """The table in a tree of JSON or TOML: names to prices, or these under ``models``. BadPrices names what is wrong."""
+    """The table in a tree of JSON or TOML: names to prices, maybe under ``models``. Raises BadPrices."""
     entries = tree.get("models", tree) if isinstance(tree, Mapping) else tree
     if not isinstance(entries, Mapping):
         raise BadPrices(source=source, problem="is no table of names and prices")
@@ -122,7 +127,10 @@ def _bad(source: str, entry: str, problem: str) -> BadPrices:
 
 
 def _rank(name: str, model: str, whose: set[str]) -> tuple[int, bool, int] | None:
-    """How well an entry fits; None if it does not: whose it is, whether it is exact, and how much of it is letters."""
+    """How well an entry fits: its provider, whether it is exact, how much of it is letters.
+
+    None if it does not.
+    """
     letters = sum(letter not in _WILD for letter in name)
     for whole in [f"{provider}/{model}" for provider in whose]:
         if _fits(name, whole):
@@ -130,12 +138,12 @@ def _rank(name: str, model: str, whose: set[str]) -> tuple[int, bool, int] | Non
     if _fits(name, model):
         return 1, name == model, letters
     alone = name.partition("/")[2]
-    # What a provider takes for everything says nothing of a call that may not be its own.
+    # A pattern such as ``openai/*`` says nothing about a call of an unknown provider.
     if not whose and alone.strip("*?") and _fits(alone, model):
         return 0, alone == model, letters
     return None
 
 
 def _fits(pattern: str, name: str) -> bool:
-    # An exact name may hold brackets.
+    # An exact name may contain brackets, which a pattern would read as a set of characters.
     return pattern == name or fnmatchcase(name, pattern)

@@ -1,8 +1,8 @@
-"""Spending: what recorded model calls took, summed up, and whether a budget allows another one.
+"""Sums up what recorded model calls cost, and decides whether a budget allows another call.
 
-The usage of a call stands first among the fields of its outcome, so that whoever folds a journal knows by nine bytes whether
-there is anything to decode. The invariants: sums depend only on the outcomes and their order, however a history is cut
-into attempts, forks and compacted stretches; and what is not known is never counted as zero, but as unknown.
+The usage of a call is the first field of its outcome, so the fold sees by nine bytes whether there is
+anything to decode. Invariants: sums depend only on the outcomes and their order, not on how a history is
+divided into attempts, forks and compacted ranges; an unknown count is counted as unknown, never as zero.
 """
 
 from collections.abc import Iterable
@@ -15,21 +15,21 @@ from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
 from holdfast.model.event_fields import fields_of
 from holdfast.model.usage import Usage
 
-# -- usage -------------------------------------------------------------------------------------------------------
+# -- usage ---------------------------------------------------------------------------------------------------
 
 
 def read_usage(body: bytes) -> Usage:
-    """The usage that a body tells. The answer itself may be long, and is not decoded."""
+    """The usage in the body of an outcome. The answer, which may be long, is not decoded."""
     return usage_of(fields_of(body)["usage"])
 
 
-# -- sums --------------------------------------------------------------------------------------------------------
+# -- sums ----------------------------------------------------------------------------------------------------
 
 
 def plus(spent: Spent, usage: Usage) -> Spent:
     """The sum with one more call."""
     calls, sent, answered, cached, cost, unknown_cost, unknown_tokens = spent
-    is_told = usage.input_tokens is not None and usage.output_tokens is not None
+    has_tokens = usage.input_tokens is not None and usage.output_tokens is not None
     return Spent(
         calls + 1,
         sent + (usage.input_tokens or 0),
@@ -37,7 +37,7 @@ def plus(spent: Spent, usage: Usage) -> Spent:
         cached + (usage.cached_tokens or 0),
         cost + (usage.cost or 0.0),
         unknown_cost + (usage.cost is None),
-        unknown_tokens + (not is_told),
+        unknown_tokens + (not has_tokens),
     )
 
 
@@ -50,25 +50,28 @@ def total(parts: Iterable[Spent]) -> Spent:
 
 
 def since(now: Spent, before: Spent) -> Spent:
-    """What was spent after that."""
+    """What was spent between two sums."""
     return Spent._make(a - b for a, b in zip(now, before, strict=True))
 
 
 def known_tokens(spent: Spent) -> int | None:
-    """The tokens, as far as they are known; None where nothing is known of any call, or there was none."""
+    """The known tokens; None if those of no call are known."""
     return spent.tokens if spent.calls > spent.unknown_token_calls or spent.tokens else None
 
 
 def known_cost(spent: Spent) -> float | None:
-    """The cost, as far as it is known, in dollars; None where that of no call is known, or there was none."""
+    """The known cost in dollars; None if that of no call is known."""
     return round(spent.cost, 9) if spent.calls > spent.unknown_cost_calls else None
 
 
-# -- budgets -----------------------------------------------------------------------------------------------------
+# -- budgets -------------------------------------------------------------------------------------------------
 
 
 class Limit(NamedTuple):
-    """A limit, and where the run stands with it. ``unknown_calls`` are those that make it impossible to tell."""
+    """A limit, and what the run has spent of it.
+
+    ``unknown_calls`` is how many calls are missing in ``spent``.
+    """
 
     name: str
     spent: float
@@ -77,7 +80,7 @@ class Limit(NamedTuple):
 
     @property
     def words(self) -> str:
-        """``$0.81 of $1.00``; or what of it is not known."""
+        """``$0.81 of $1.00``; or how many calls are not known."""
         if self.unknown_calls:
             what = self.name.removeprefix("unknown ")
             calls = count(self.unknown_calls, "model call")
@@ -88,14 +91,14 @@ class Limit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether another model call is allowed: not with a limit in ``stop``. ``warn`` are those that are near."""
+    """Another model call is allowed if ``stop`` is None. ``warn`` are the limits that are near."""
 
     stop: Limit | None = None
     warn: tuple[Limit, ...] = ()
 
 
 def judge(spent: Spent, budget: Budget, wall_s: float, *, under_way: int = 0) -> Verdict:
-    """What a budget says to one more model call, with so many others on their way."""
+    """Decide whether a budget allows one more model call while ``under_way`` others run."""
     limits = [
         Limit(name, now, allowed)
         for name, now, allowed in (

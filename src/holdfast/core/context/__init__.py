@@ -1,1 +1,1 @@
-"""The context: the text that tells a model about a run."""
+"""Rules of the context: the text with which a fresh model continues a run."""

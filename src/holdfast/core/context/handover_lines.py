@@ -1,4 +1,4 @@
-"""What passes between runs, as a context tells it: what was handed over, what was lost on the way, and promises."""
+"""The lines of a context about other runs: what was handed over, what was lost on the way, and promises."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -23,7 +23,7 @@ _PHRASES: Final = {
 
 
 class HandoverLines:
-    """Says these of one story; ``say`` makes an entry of a phrase, its events and its facts."""
+    """Makes these lines for one story; ``say`` makes an entry from a phrase, its events and its facts."""
 
     def __init__(self, story: Story, read: Read, words: Words, say: Callable[..., Any]) -> None:
         self._story = story
@@ -32,7 +32,7 @@ class HandoverLines:
         self._say = say
 
     def handed(self) -> Iterator[Any]:
-        """What another run knew when it handed its work over, as it said it; and what did not come along."""
+        """The summary of the run that handed its work over, and what was not carried over."""
         for mark in self._story.handed:
             document = value_in(mark.body, self._read)
             if isinstance(document, dict):
@@ -55,7 +55,7 @@ class HandoverLines:
                 )
 
     def promised(self) -> Iterator[Any]:
-        """What this run has promised, and what it was promised."""
+        """The promises that this run made, and those that it received."""
         both = PROMISES.of(self._story.view).both()
         for promise in (*both.made, *both.received):
             seqs = list(dict.fromkeys(self._story.cite(seq) for seq in promise.seqs))

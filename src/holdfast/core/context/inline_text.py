@@ -1,4 +1,4 @@
-"""How recorded texts, names and calls stand in a sentence: in so many characters, and never taken for the sentence's own words."""
+"""Writes recorded texts, names and calls into a sentence: shortened, and distinct from the sentence itself."""
 
 import re
 from collections.abc import Sequence
@@ -20,22 +20,25 @@ class Words:
         self._chars = chars
 
     def quote(self, text: str, times: int = 1) -> str:
-        """A text in quotes; ``times`` as long as others where it matters more."""
+        """A text in quotes, up to ``times`` the usual length."""
         return quoted(text, times * self._chars)
 
     def name(self, name: str) -> str:
-        """A name bare where it is a plain word, else in quotes: it may be anything printable."""
+        """A name, without quotes only if it is a plain word: a name may be anything printable."""
         return name if _PLAIN.fullmatch(name) else self.quote(name)
 
     def call(self, call: Call) -> str:
-        """``survey(topic="debt")``; three dots where the arguments are not at hand, or are a whole conversation."""
+        """``survey(topic="debt")``.
+
+        An ellipsis if the arguments are in a blob, pruned, or a whole conversation.
+        """
         fields = contents_of(call.body) if call.body is not None else {}
         if "args_blob" in fields or "pruned" in fields or fields.get("effect") == "model":
             return f"{self.name(call.name)}({ELLIPSIS})"
         return self._called(call.name, fields.get("args"))
 
     def calls(self, calls: Sequence[ToolRequest]) -> str:
-        """Calls that a model asks for: the first few of them."""
+        """The first few of the calls that a model asks for."""
         shown = [self._called(call.name, call.arguments) for call in calls[:_CALLS_MAX]]
         return ", ".join(shown + [ELLIPSIS] * (len(calls) > _CALLS_MAX))
 

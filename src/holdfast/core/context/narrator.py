@@ -1,6 +1,7 @@
-"""A story in sentences: what to say of it, section by section, each with the events that it comes from.
+"""Turns a story into entries of a context, section by section, each with the events that it comes from.
 
-An entry is written only when somebody wants it: a value that lies in a blob is read for what is shown, and for nothing else.
+The text of an entry is written only when the context has room for it, so a blob is read only for what is
+shown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ from holdfast.model.events import Event, Kind
 from holdfast.model.waits import Waiting
 
 _CHARS: Final[dict[Style, int]] = {"summary": 160, "full": 400, "facts": 80}
-"""How much of a recorded text or value is shown."""
+"""How many characters of a recorded text or value are shown."""
 _ENDS: Final = {
     "failed": "failed",
     "interrupted": "interrupted",
@@ -47,13 +48,13 @@ _ENDS: Final = {
     "closed": "closed",
     "finished": "ended",
 }
-"""The phrase for each way in which an attempt is recorded to have ended."""
+"""The phrase for each recorded end of an attempt."""
 
 Facts = dict[str, str]
 
 
 class Entry(NamedTuple):
-    """Something to say: in which section, from which events, and the text, made when it is wanted."""
+    """One line of a context: its section, its events, and a function that writes its text."""
 
     section: str
     refs: tuple[int, ...]
@@ -61,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Narrator:
-    """Says one story, in one style."""
+    """Makes the entries of one story, in one style."""
 
     def __init__(self, story: Story, read: Read, style: Style, *, is_held: bool) -> None:
         self._story = story
@@ -75,8 +76,8 @@ class Narrator:
         self._doubted, self._open = story.open_calls(is_held=is_held)
 
     def entries(self) -> list[Entry]:
-        """Everything there is to say: section by section as they stand in the text, and in each the oldest first."""
-        tellers = [
+        """All entries: section by section in the order of the text, in each the oldest first."""
+        sections = [
             self._goal,
             self._handover_lines.handed,
             self._recalled,
@@ -87,11 +88,11 @@ class Narrator:
             self._done,
         ]
         if self._style == "full":
-            tellers += [self._said, self._thought]
-        tellers += [self._plan, self._handover_lines.promised, self._now, self._doubt, self._next]
-        return [entry for tell in tellers for entry in tell()]
+            sections += [self._said, self._thought]
+        sections += [self._plan, self._handover_lines.promised, self._now, self._doubt, self._next]
+        return [entry for section in sections for entry in section()]
 
-    # -- what happened before ---------------------------------------------------------------------------------
+    # -- what happened before --------------------------------------------------------------------------------
 
     def _past(self) -> Iterator[Entry]:
         story, view = self._story, self._story.view
@@ -124,7 +125,7 @@ class Narrator:
             yield self._say("compacted", [event.seq], n=f"{body['events']:,}")
 
     def _end(self, attempt: Attempt) -> Iterator[Entry]:
-        """How an attempt ended, as it was recorded."""
+        """The recorded end of an attempt."""
         story, number = self._story, f"{attempt.number:,}"
         end = story.ends.get(attempt.event.seq)
         if end is None:
@@ -151,7 +152,7 @@ class Narrator:
         yield self._say(phrase, refs, **facts)
 
     def _present(self, attempt: Attempt) -> Iterator[Entry]:
-        """The attempt that has no end: it is at work, or nobody saw what became of it."""
+        """The attempt without a recorded end: it is running, or it crashed."""
         story, start, number = self._story, attempt.event, f"{attempt.number:,}"
         before = story.before(attempt)
         branched = [e for e in story.overall if e.kind in {Kind.RUN_FORKED, Kind.RUN_REWOUND}]
@@ -172,7 +173,7 @@ class Narrator:
         else:
             yield self._say("first", [story.cite(start.seq)])
 
-    # -- what the agent said of itself ------------------------------------------------------------------------
+    # -- what the agent noted --------------------------------------------------------------------------------
 
     def _goal(self) -> Iterator[Entry]:
         started = self._story.view.started
@@ -185,7 +186,7 @@ class Narrator:
             yield self._say("inputs", [seq], value=literal(body["inputs"], 2 * self._chars))
 
     def _recalled(self) -> Iterator[Entry]:
-        """What other runs have left in memory, where this one has asked for it; each fact as it was told last."""
+        """The facts of other runs that this one recalled from memory, each as it was recalled last."""
         last: dict[str, Entry] = {}
         for mark in self._story.recalled:
             value = value_in(mark.body, self._read)
@@ -238,7 +239,7 @@ class Narrator:
                 facts[fact] = self._quote(str(body[field]))
         return self._sentence("answered", facts)
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     def _failed(self) -> Iterator[Entry]:
         for failure in self._story.failures():
@@ -278,7 +279,7 @@ class Narrator:
         return self._sentence("once" if once else "done", shown)
 
     def _answer(self, name: str, model: str, value: Any) -> str:
-        """What a model answered; empty where that cannot be told by its shape."""
+        """A model's answer; empty if its shape is not known."""
         speech = speech_of(value)
         facts = {"name": self._name(name)} | ({"quote1": self._quote(model)} if model else {})
         if speech.calls:
@@ -287,10 +288,12 @@ class Narrator:
             return self._sentence("answer", {**facts, "quote2": self._quote(speech.texts[0])})
         return self._sentence("answer calls", facts) if speech.calls else ""
 
-    # -- conversation and thoughts ----------------------------------------------------------------------------
+    # -- conversation and thoughts ---------------------------------------------------------------------------
 
     def _said(self) -> Iterator[Entry]:
-        """The messages that stand: which ones were dropped is known only where all before them could be read."""
+        """The messages of the conversation that were not dropped."""
+        # A record that cannot be read has an unknown number of messages. Then a later drop cannot be counted
+        # from the beginning, so it drops everything before it.
         standing: list[tuple[int, Any]] = []
         is_whole = True
         for said in CONVERSATION.of(self._story.view).messages:
@@ -332,7 +335,7 @@ class Narrator:
         phrase = "reasoning so far" if thought.is_partial else "reasoning"
         return self._sentence(phrase, {"name": self._name(thought.call), "quote": text})
 
-    # -- where it stands --------------------------------------------------------------------------------------
+    # -- the plan, and the present ---------------------------------------------------------------------------
 
     def _plan(self) -> Iterator[Entry]:
         plan = PLAN.of(self._story.view).event
@@ -345,11 +348,11 @@ class Narrator:
         begun = [number for number, item in enumerate(items) if own[item]]
         later = own[items[begun[-1]]][-1] if begun else None
         for number, item in enumerate(items):
-            phrase, refs = self._standing(own[item], later if begun and number < begun[-1] else None)
+            phrase, refs = self._progress(own[item], later if begun and number < begun[-1] else None)
             yield self._say(phrase, list(dict.fromkeys([at, *refs])), quote=self._quote(item))
 
-    def _standing(self, own: Sequence[Call], later: Call | None) -> tuple[str, list[int]]:
-        """Where an item of the plan stands, by the calls of its name; ``later`` is one of an item further on."""
+    def _progress(self, own: Sequence[Call], later: Call | None) -> tuple[str, list[int]]:
+        """The progress of a plan item, by the calls of its name; ``later`` is a call of a later item."""
         story = self._story
         if not own and story.finished is not None:
             return "item unnamed", [story.finished.seq]
@@ -370,7 +373,7 @@ class Narrator:
         return "item done" if is_past else "item worked on", [self._last_of(last)]
 
     def _last_of(self, call: Call) -> int:
-        """The event of a call's result, or of its beginning where there is none."""
+        """The event of a call's result, or of its beginning if it has none."""
         return self._story.cite(call.outcomes[-1].seq if is_done(call) else call.seq)
 
     def _now(self) -> Iterator[Entry]:
@@ -400,8 +403,8 @@ class Narrator:
             yield self._say("budget", [event.seq], quote=self._quote(words))
         if story.cancelled is not None:
             body = contents_of(story.cancelled.body)
-            said = (("quote1", body.get("by")), ("quote2", body.get("reason")))
-            facts = {fact: self._quote(str(text)) for fact, text in said if text}
+            texts = (("quote1", body.get("by")), ("quote2", body.get("reason")))
+            facts = {fact: self._quote(str(text)) for fact, text in texts if text}
             yield self._say("cancelled", [story.cancelled.seq], **facts)
 
     def _wait(self, waiting: Waiting) -> Facts:
@@ -447,7 +450,7 @@ class Narrator:
         return self._say(phrase, [self._story.cite(call.seq)], call=self._call(call))
 
     def _position(self) -> Iterator[Entry]:
-        """Where the work stands: in the plan, or after the last step."""
+        """The position of the work: in the plan, or after the last step."""
         view = self._story.view
         plan = PLAN.of(view).event
         items, work = planned(plan), list(work_on_plan(view))
@@ -465,7 +468,7 @@ class Narrator:
                 last = max(done, key=lambda call: call.outcomes[-1].seq)
                 yield self._say("after", [self._story.cite(last.outcomes[-1].seq)], call=self._call(last))
 
-    # -- facts ------------------------------------------------------------------------------------------------
+    # -- facts -----------------------------------------------------------------------------------------------
 
     def _say(self, phrase: str, refs: Sequence[int], **facts: str) -> Entry:
         return Entry(PHRASES[phrase].section, tuple(refs), partial(self._sentence, phrase, facts))
@@ -475,11 +478,11 @@ class Narrator:
 
 
 def _type_of(error: dict[str, Any]) -> str:
-    """The name of a recorded exception's class, without where it is defined."""
+    """The class name of a recorded exception, without its module."""
     return str(error.get("type", "")).rpartition(":")[2].rpartition(".")[2]
 
 
 def _text_of(event: Event) -> str:
-    """What was asked, or what an answer refers to."""
+    """The question, or what an answer refers to."""
     body = contents_of(event.body)
     return str(body.get("question") or body.get("text") or event.name)

@@ -1,13 +1,14 @@
-"""Every sentence that a context may be made of, as data: what it says, and the kinds of events that it may come from.
+"""All sentences that a context may contain, as data: their text, and the kinds of events that they may cite.
 
-A phrase has two texts, one for people and large models and a terse one. Between the braces stand facts, by their sort; what
-is in brackets is left out where one of its facts is missing. Whoever tells fills phrases in (``core.context.narrator``); whoever
-checks takes them apart again (``tests/support/context_check``). No other words come into a context.
+A phrase has two texts: one for people and large models, and a terse one. Facts are in braces, named by their
+sort. A part in brackets is left out if one of its facts is missing. ``core.context.narrator`` fills the
+phrases in; ``tests/support/context_check`` takes them apart again. No other words are in a context, so a
+check can prove that a context says only what the journal says.
 
-The sorts of facts: ``quote`` a recorded text as a JSON string; ``value`` a recorded value as JSON; ``name`` a recorded name,
-bare where it is a plain word; ``call`` a recorded call with its arguments, and ``calls`` several; ``n`` a recorded number;
-``times`` how many events are cited; ``span`` a time between two events; ``when`` a recorded moment; ``seq`` an event. A digit
-at the end tells facts of one sort apart.
+The sorts of facts: ``quote`` a recorded text as a JSON string; ``value`` a recorded value as JSON; ``name`` a
+recorded name, without quotes if it is a plain word; ``call`` a recorded call with its arguments, and
+``calls`` several; ``n`` a recorded number; ``times`` how many events are cited; ``span`` a time between two
+events; ``when`` a recorded moment; ``seq`` an event. A digit at the end distinguishes facts of one sort.
 """
 
 import re
@@ -41,7 +42,7 @@ SECTIONS: Final = {
     "next": ("Next", "next"),
     "left": ("Left out", "left out"),
 }
-"""Heading and key of each section, in the order of the text: what changes least comes first, where the run stands comes last."""
+"""Heading and key of each section, in the order of the text: what changes least is first."""
 
 ANY: Final = frozenset(kind for name, kind in vars(Kind).items() if name.isupper())
 GOOD: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN, Kind.COMPACTED})
@@ -55,9 +56,10 @@ PROMISED: Final = frozenset({Kind.PROMISE_MADE, Kind.PROMISE_SETTLED, Kind.PROMI
 
 
 class Phrase(NamedTuple):
-    """A sentence. ``kinds``: every event that it cites is of one of them. ``needs``: of each of these sets one is cited.
+    """A sentence. ``kinds``: the kinds of events that it may cite.
 
-    ``tells``: each of these fields stands with this value in the body of an event that it cites.
+    ``needs``: of each of these sets, it cites at least one. ``tells``: each of these fields has this value in
+    the body of an event that it cites.
     """
 
     section: str
@@ -86,7 +88,7 @@ def _end(summary: str, facts: str, how: str) -> Phrase:
 
 
 def _item(summary: str, facts: str, *needs: frozenset[str]) -> Phrase:
-    """Where an item of the plan stands."""
+    """The progress of a plan item."""
     kinds = PLANNED.union(*needs)
     return Phrase("plan", f"{{quote}}: {summary}", f"{{quote}} {facts}", kinds, (PLANNED, *needs))
 
@@ -98,7 +100,7 @@ def _promise(summary: str, facts: str) -> Phrase:
 
 PHRASES: Final[dict[str, Phrase]] = {
     # -- what happened before --------------------------------------------------------------------------------
-    "queued": Phrase("past", "Nobody has begun this run yet.", "not begun", _of(Kind.RUN_STARTED)),
+    "queued": Phrase("past", "This run has not begun yet.", "not begun", _of(Kind.RUN_STARTED)),
     "first": Phrase(
         "past", "This is the first attempt at this run: nothing was done before.", "first attempt", ATTEMPT
     ),
@@ -160,7 +162,8 @@ PHRASES: Final[dict[str, Phrase]] = {
     ),
     "rewound": Phrase(
         "past",
-        "This run was moved back: what was done after {seq} does not count here any more[; run {quote} keeps it].",
+        "This run was moved back: what was done after {seq} does not count here any more"
+        "[; run {quote} keeps it].",
         "rewound to {seq}[, {quote} keeps the rest]",
         _of(Kind.RUN_REWOUND),
     ),
@@ -173,10 +176,10 @@ PHRASES: Final[dict[str, Phrase]] = {
         "{n} events compacted",
         _of(Kind.COMPACTED),
     ),
-    # -- what the agent said of itself -----------------------------------------------------------------------
+    # -- the goal --------------------------------------------------------------------------------------------
     "goal": Phrase("goal", "{quote}", "{quote}", _of(Kind.RUN_STARTED, Kind.COMPACTED)),
     "inputs": Phrase("goal", "Inputs: {value}", "inputs {value}", _of(Kind.RUN_STARTED, Kind.COMPACTED)),
-    # -- what another run has handed over ---------------------------------------------------------------------
+    # -- what another run has handed over --------------------------------------------------------------------
     "giver": Phrase(
         "handed",
         "The work was begun by run {quote1}, which handed it over at its event {seq}[ to {quote2}].",
@@ -288,7 +291,7 @@ PHRASES: Final[dict[str, Phrase]] = {
         "nothing is recorded under this name, and later items were begun", "unknown", BEGUN | GOOD
     ),
     "item unnamed": _item("nothing is recorded under this name", "unknown", _of(Kind.RUN_FINISHED)),
-    # -- where it stands now ---------------------------------------------------------------------------------
+    # -- the present -----------------------------------------------------------------------------------------
     "broken": Phrase(
         "changed",
         "{quote1}, which this run relies on, is {name}[: {quote2}]",
@@ -378,7 +381,7 @@ _OPTIONAL: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
 def sentence(name: str, style: Style, facts: dict[str, str]) -> str:
-    """The phrase with its facts filled in; what is in brackets only where its facts are there."""
+    """The phrase with its facts filled in, and without the brackets whose facts are missing."""
     text = text_of(PHRASES[name], style)
 
     def optional(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""A run's history as whoever goes on with it needs it: what stands, from which event, and nothing that was left behind.
+"""A run's history for a context: what counts, with its events, and without what rewinds left behind.
 
-It is the fold's view and what a view has no use for: how attempts ended, failures, answers, warnings. An event that a
-compacted one stands for is cited by that one.
+It is the folded view, and what a view does not keep: how attempts ended, failures, answers, warnings. An
+event that was compacted is cited as the event that replaced it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _OVERALL: Final = _BRANCHED | {Kind.RUN_REOPENED, Kind.COMPACTED}
 
 
 class Mark(NamedTuple):
-    """Something the agent noted, and the event to cite."""
+    """A note of the agent, and the event to cite."""
 
     seq: int
     name: str
@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A call that failed, and did not succeed since: the last error, and every event that told of one."""
+    """A call that failed and did not succeed since: the last error, and the events of all its failures."""
 
     call: Call
     seqs: tuple[int, ...]
@@ -39,7 +39,7 @@ class Failure(NamedTuple):
 
 
 class Story:
-    """Everything that is to be told, taken in event by event."""
+    """Collects what a context can say, event by event."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.view = View()
@@ -49,12 +49,12 @@ class Story:
         self.overall: list[Event] = []
         self.marks: list[Mark] = []
         self.handed: list[Mark] = []
-        """What other runs have handed over to this one."""
+        """The handoffs that this run accepted."""
         self.recalled: list[Mark] = []
-        """What this one has recalled of facts."""
+        """The facts that this run recalled from memory."""
         self.chunks: dict[str, list[Event]] = {}
         self.answered: list[tuple[Event, Event | None]] = []
-        """Answers, each with its question where that is not compacted."""
+        """Answers, each with its question; None if that was compacted."""
         self._asked: dict[str, Event] = {}
         self.broken: dict[str, Event] = {}
         self.circle: Event | None = None
@@ -67,39 +67,39 @@ class Story:
             self._take_in(event)
 
     def cite(self, seq: int) -> int:
-        """The event to cite for one: itself, or the one that stands for it since it was compacted."""
+        """The event to cite for this one: itself, or the compacted event that replaced it."""
         return max(seq, self.view.base)
 
-    # -- what stands ------------------------------------------------------------------------------------------
+    # -- what counts -----------------------------------------------------------------------------------------
 
     def steps(self) -> list[Call]:
-        """The calls of functions, tools and models, in the order they were begun."""
+        """The calls of functions, tools and models, in the order in which they began."""
         return sorted((call for call in self.view.calls.values() if call.seq), key=lambda call: call.seq)
 
     def done(self) -> Iterator[Call]:
-        """Steps that came to a result, without those inside another that did."""
+        """The steps with a result, without those inside another such step."""
         for call in self.steps():
             if is_done(call) and not self._is_inside_done(call):
                 yield call
 
     def failures(self) -> Iterator[Failure]:
-        """Calls whose last word is a failure, in the order of that."""
+        """The calls whose last outcome is a failure, in the order of these failures."""
         found = []
-        for key, told in self._failures.items():
+        for key, errors in self._failures.items():
             call = self.view.calls.get(key)
             if call is not None and not is_done(call) and not call.is_open:
-                found.append(Failure(call, tuple(self.cite(seq) for seq, _ in told), told[-1][1]))
+                found.append(Failure(call, tuple(self.cite(seq) for seq, _ in errors), errors[-1][1]))
         return iter(sorted(found, key=lambda failure: failure.seqs[-1]))
 
     def failed_at(self, key: str) -> int | None:
-        """The event that told last of a failure of this call; None where none did."""
-        told = self._failures.get(key)
-        return self.cite(told[-1][0]) if told else None
+        """The event of the last failure of this call; None if it never failed."""
+        errors = self._failures.get(key)
+        return self.cite(errors[-1][0]) if errors else None
 
     def open_calls(self, *, is_held: bool) -> tuple[list[Call], list[Call]]:
-        """The effects that are in doubt, and the other calls that have no end.
+        """The effects in doubt, and the other calls without an end.
 
-        What a live attempt has begun is under way, and in doubt only where the attempt itself doubts it.
+        A call of the running attempt is under way. It is in doubt only if that attempt recorded so.
         """
         doubted: list[Call] = []
         others: list[Call] = []
@@ -112,11 +112,11 @@ class Story:
         return doubted, others
 
     def is_live(self, call: Call, *, is_held: bool) -> bool:
-        """Whether the attempt that began an open call is still at it."""
+        """Whether the attempt that began an open call is still working on it."""
         return is_held and call.fence == self._fence()
 
     def _fence(self) -> int | None:
-        """The lease of the running attempt; None where none runs."""
+        """The fence of the running attempt; None if none runs."""
         attempts = self.view.attempts
         return attempts[-1].event.fence if attempts and attempts[-1].how is None else None
 
@@ -133,9 +133,10 @@ class Story:
         return False
 
     def before(self, attempt: Attempt) -> tuple[Attempt, Event] | None:
-        """The attempt that ended before another began, and its last event; None where another history came between.
+        """The attempt before this one, and its last event; None if a fork or rewind came in between.
 
-        Of a crash that was found out later, the last event is the last that the attempt wrote.
+        The next holder records a crash later, so the last event of a crashed attempt is the last one that it
+        wrote.
         """
         branched = max((e.seq for e in self.overall if e.kind in _BRANCHED), default=0)
         for earlier in reversed(self.view.attempts):
@@ -147,7 +148,7 @@ class Story:
             return earlier, end
         return None
 
-    # -- taking in --------------------------------------------------------------------------------------------
+    # -- adding events ---------------------------------------------------------------------------------------
 
     def _take_in(self, event: Event) -> None:
         self.view.add(event)
@@ -161,7 +162,7 @@ class Story:
             handler(self, event)
 
     def _begin_with(self, event: Event) -> None:
-        """What is kept of a compacted history: marks and failures that the program asks for again."""
+        """Take what a compacted event kept: marks and failures that the program can ask for again."""
         handed = HANDOFF.of(self.view).handed
         if handed is not None:
             self.handed.append(Mark(event.seq, HANDED_OVER, handed.body))
@@ -183,7 +184,7 @@ class Story:
 
     def _attempt_started(self, _: Event) -> None:
         if self.circle is not None and fields_of(self.circle.body).get("level") == "pause":
-            self.circle = None  # somebody looked at it, and lets it go on
+            self.circle = None  # the run was paused, and a person let it continue
 
     def _mark(self, event: Event) -> None:
         if event.name == HANDED_OVER:
@@ -216,7 +217,8 @@ class Story:
         self.broken[event.name] = event
 
     def _premise_noted(self, event: Event) -> None:
-        # It is again as it was, or an orphan was written again; else it stays something to know.
+        # The premise holds again, or the orphan was written again. Otherwise the model should still know of
+        # it.
         broken = self.broken.get(event.name)
         is_again = event.key and broken is not None and "orphan_of" in fields_of(broken.body)
         if is_again or fields_of(event.body).get("via") == "restored":
@@ -242,7 +244,7 @@ class Story:
 
 
 def is_done(call: Call) -> bool:
-    """Whether the last word about a call is a result."""
+    """Whether the last outcome of a call is a result."""
     return not call.is_open and bool(call.outcomes) and call.outcomes[-1].good
 
 

@@ -1,11 +1,12 @@
-"""How many tokens a text takes, estimated without a tokenizer; rather too many than too few.
+"""Estimates how many tokens a text needs, without a tokenizer: rather too many than too few.
 
-Tokenizers differ. What they have in common: a common English word is one token and a rare one several, a sign is one, and
-what is not ASCII falls apart into its bytes where the vocabulary does not know it. The estimate counts a token for every
-four letters begun of a word (three of a long one; a capital begins a new word), for every digit, for a blank before a digit,
-for every other sign, and for every byte but the first of other characters. Measured on SmolLM2's tokenizer, which has a small
-vocabulary, prose, code and contexts come out at 1.3 times; what looks like base64 at three quarters. Whoever has the model's own
-tokenizer gives that instead.
+Tokenizers differ. In most of them a common English word is one token, a rare one several, a punctuation mark
+is one, and unknown characters outside ASCII become their bytes. The estimate counts a token for every four
+letters of a word or part of them (three in a long word; a capital begins a new word), for every digit, for a
+blank before a digit, for every other sign, and for every byte but the first of other characters. With
+SmolLM2's tokenizer, which has a small vocabulary, the estimate for prose, code and contexts was 1.3 times the
+real number, and for base64 three quarters of it. A user who has the model's own tokenizer passes it as
+``count=``.
 """
 
 import re
@@ -16,7 +17,7 @@ _LONG_WORD: Final = 8
 
 
 def estimate(text: str) -> int:
-    """The tokens of a text, estimated: never fewer for more text."""
+    """The estimated tokens of a text. More text never has a lower estimate."""
     return sum(map(_tokens, _PIECES.findall(text))) + text.count("\n")
 
 

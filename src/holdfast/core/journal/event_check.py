@@ -1,9 +1,8 @@
-"""What must hold of data that come from elsewhere before any of it is written here: bounds, and the shape of each kind.
+"""Checks data from another store before it is written: bounds and shapes of events, letters and row facts.
 
-Pure: each function looks at one thing and answers with what is wrong with it, or with nothing. Whether a whole history
-holds together is told by folding it, which is not done here.
-
-What fields and parts each kind of event has is known by ``model.event_schema``; here stand letters, and the facts of a row.
+Each function checks one thing and returns what is wrong with it, or an empty text. A check of each event does
+not prove that a history is consistent: the importer folds it for that. ``model.event_schema`` knows the
+fields and parts of each kind of event.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ UNSOUND: Final = (
     TypeError,
     ValueError,
 )
-"""What reading raises where data are not as they should be: a bare one must not reach anybody who looks at many runs."""
+"""What readers of malformed data raise. A listing of many runs catches these: one bad run hides no others."""
 
 _LETTERS: Final[dict[str, dict[str, str]]] = {
     "cancel": {"by": "text", "reason": "text"},
@@ -35,26 +34,28 @@ _LETTERS: Final[dict[str, dict[str, str]]] = {
     "promise": {"promise": "promise"},
     "child": {"run": "text"},
     "resolve": {"key": "text", "how": "=done,failed,retry,abandon", "body": "object", "by": "text?"},
+    "claim": {"key": "text", "asked": "text", "name": "text", "how": "=same,new", "by": "text"},
     "outcome": {"key": "text", "how": "=done,failed", "body": "object", "by": "text?"},
     "answer": {"key": "text", "seq": "seq", "by": "text", "value": "any", "reason": "text?"},
     "accept": {"premise": "text", "name": "text", "facts": "facts|null", "policy": "text|null", "by": "text"},
 }
 
 _FACTS: Final = {
-    "was": "texts?", "lineage": "text?", "compacted": "bool?", "handed": "giver?", "agent": "text?", "due_at": "time?",
-    "lost": "seq?", "children": "cuts?",
+    "was": "texts?", "lineage": "text?", "compacted": "bool?", "handed": "giver?", "agent": "text?",
+    "due_at": "time?", "lost": "seq?", "children": "cuts?",
 }  # fmt: skip
-"""The facts of a row that come along with a run."""
+"""The facts of a row that travel with a run to another store."""
 _OWN_FACTS: Final = {
-    "elsewhere": "seq?", "came": "object?", "effects": "text?", "imported": "text?", "flattens": "text?", "checked": "count?", "owner": "text?",
+    "elsewhere": "seq?", "came": "object?", "effects": "text?", "imported": "text?", "flattens": "text?",
+    "checked": "count?", "owner": "text?",
 }  # fmt: skip
-"""Those that are about one store only."""
+"""The facts that have a meaning in one store only."""
 
-# -- one thing -----------------------------------------------------------------------------------------------------------
+# -- one thing -----------------------------------------------------------------------------------------------
 
 
 def event_problem(event: Event) -> str:
-    """What speaks against an event, by itself; empty where nothing does. Its checksum is another question."""
+    """What is wrong with an event by itself; empty if nothing. The store checks its checksum."""
     if not 1 <= event.seq <= limits.SEQ_MAX:
         return f"its number is beyond {limits.SEQ_MAX:,}"
     if not 0 <= event.fence <= limits.FENCE_MAX:
@@ -69,7 +70,7 @@ def event_problem(event: Event) -> str:
 
 
 def letter_problem(key: str, body: bytes) -> str:
-    """What speaks against a letter; empty where nothing does."""
+    """What is wrong with a letter; empty if nothing."""
     if not 0 < len(key) <= limits.LETTER_KEY_CHARS_MAX:
         return f"its id has {len(key):,} characters"
     if len(body) > limits.RECORD_SIZE_BYTES_MAX:
@@ -85,13 +86,16 @@ def letter_problem(key: str, body: bytes) -> str:
 
 
 def fact_problem(name: str, value: Any) -> str:
-    """What speaks against one fact of a row of this store; empty where nothing does, or nobody here knows it."""
+    """What is wrong with one fact of a row of this store.
+
+    Empty if nothing, or if this version does not know the fact.
+    """
     shape = _FACTS.get(name) or _OWN_FACTS.get(name)
     return "" if shape is None else shape_problem({name: shape}, {name: value})
 
 
 def facts_problem(facts: Mapping[str, Any]) -> str:
-    """What speaks against facts of a row that come from elsewhere; empty where nothing does."""
+    """What is wrong with facts of a row from another store; empty if nothing. An unknown fact is refused."""
     for name in facts:
         if name not in _FACTS:
             return f"{_shown(name)} is nothing that comes along with a run"
@@ -108,23 +112,26 @@ def facts_problem(facts: Mapping[str, Any]) -> str:
 
 
 def status_problem(status: str) -> str:
-    """What speaks against how a run is said to stand."""
+    """What is wrong with a run's status; empty if nothing."""
     return "" if status in STATUSES else f"it stands as {_shown(status)}, which nothing does"
 
 
 def birth_problem(birth: str) -> str:
-    """What speaks against the birth of a run: what tells it from every other of its name."""
+    """What is wrong with a birth id, which distinguishes a run from every other of its name.
+
+    Empty if nothing.
+    """
     is_sound = 0 < len(birth) <= limits.BIRTH_CHARS_MAX and birth.isascii() and birth.isprintable()
     return "" if is_sound else f"its birth is {_shown(birth)}"
 
 
 def time_problem(at: float) -> str:
-    """What speaks against a time."""
+    """What is wrong with a time; empty if nothing."""
     return "" if is_time(at) else f"its time is {at!r}"
 
 
 def is_name(name: object) -> bool:
-    """Whether a run could be called that."""
+    """Whether this is a valid id of a run."""
     try:
         check_run_id(name)
     except BadName:
@@ -133,7 +140,7 @@ def is_name(name: object) -> bool:
 
 
 def content_problem(data: bytes) -> str:
-    """What speaks against a value that lies apart from its event; empty where nothing does."""
+    """What is wrong with a value that is stored apart from its event; empty if nothing."""
     try:
         value = loads(data)
     except JSONDecodeError as error:
@@ -141,11 +148,11 @@ def content_problem(data: bytes) -> str:
     return _depth_problem(data, value)
 
 
-# -- the shape of a body -------------------------------------------------------------------------------------------------
+# -- the shape of a body -------------------------------------------------------------------------------------
 
 
 def body_problem(event: Event) -> str:
-    """What speaks against the body of an event, by its kind; empty where nothing does."""
+    """What is wrong with the body of an event of its kind; empty if nothing."""
     if event.kind not in SCHEMAS:
         return f"it is of kind {_shown(event.kind)}, which this Holdfast does not know"
     problems = problems_in(event)
@@ -153,7 +160,7 @@ def body_problem(event: Event) -> str:
 
 
 def _key_problem(event: Event) -> str:
-    """The key of a call ends in the count of the call, or in the letter of one that was given its key."""
+    """Checks that the key of a call ends in the count of the call, or in ``k`` for an explicit key."""
     site, dot, count = event.key.partition(".")
     if (
         event.key
@@ -165,7 +172,7 @@ def _key_problem(event: Event) -> str:
 
 
 def _parsed(body: bytes) -> dict[str, Any] | str:
-    """The object in a body; or what is wrong with it."""
+    """The object in a body, or a text that says what is wrong with it."""
     try:
         value = loads(body)
     except JSONDecodeError as error:
@@ -176,7 +183,8 @@ def _parsed(body: bytes) -> dict[str, Any] | str:
 
 
 def _depth_problem(data: bytes, value: Any) -> str:
-    """Whether it is nested deeper than whoever reads it can follow. Most have too few brackets for that."""
+    """Refuses values that are nested so deep that recursive readers would fail."""
+    # Counting brackets is much faster than walking, and most values have too few to be deep.
     if data.count(b"[") + data.count(b"{") <= limits.BODY_DEPTH_MAX:
         return ""
     layer, depth = [value], 0

@@ -1,7 +1,7 @@
-"""A feature's part of a view: how it folds its own events, and what becomes of it in every change of history.
+"""A feature's part of a view: how it folds its own events, and what each change of history does to it.
 
-The kernel's fold knows runs, attempts, calls and points. Everything else is a ``FeatureFold``, made when its first event
-comes. Snapshots, forks, compaction and pruning ask each fold for its part and name none.
+The kernel's fold knows runs, attempts, calls and points. Everything else is a ``FeatureFold``, made when its
+first event comes. Snapshots, forks, compaction and pruning call each fold and name no feature.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from holdfast.model.events import Event
 
 Read = Callable[[str], bytes]
-"""The content at an address."""
+"""Reads the blob at an address."""
 
 
 class Compaction(NamedTuple):
-    """What a fold is given to decide what stays of it: the view, the calls that stay whole, and a reader of blobs."""
+    """What a fold needs to decide what stays: the view, the calls that stay whole, and a reader of blobs."""
 
     view: "View"
     calls: "Mapping[str, Call]"
@@ -25,56 +25,68 @@ class Compaction(NamedTuple):
 
 
 class FeatureFold:
-    """What one feature has folded of a run's journal. Only ``add``, ``dump`` and ``load`` must be written."""
+    """What one feature has folded of a run's journal.
+
+    A subclass must define ``add``, ``dump`` and ``load``.
+    """
 
     sees_outcomes: ClassVar[bool] = False
     """Whether ``concluded`` is called for every outcome of a step."""
 
     def add(self, view: "View", event: "Event") -> None:
-        """Fold an event that the table of folds says is this feature's; the kernel has folded it already."""
+        """Fold an event of this feature, as the table of folds says. The kernel has folded it already."""
         raise NotImplementedError
 
     def began(self, view: "View") -> None:
-        """It was just made, in the middle of a history: look back at what the kernel's part of the view has."""
+        """Called when the fold was just made. It may look back at the kernel's part of the view."""
 
     def concluded(self, event: "Event", *, good: bool) -> None:
-        """A step came to an outcome."""
+        """Called when a step has an outcome, if ``sees_outcomes``."""
 
     def doing_at(self, event: "Event") -> str:  # noqa: ARG002 - for those that take time outside of calls
-        """What the run was in the middle of as of this event; empty where it tells of something else."""
+        """What the run was in the middle of as of this event; empty if the event is not about that."""
         return ""
 
     def finished(self) -> None:
-        """The run has finished."""
+        """Called when the run has finished."""
 
     def left_origin(self, view: "View", event: "Event") -> None:
-        """A fork or a rewind begins here: what came before is another history's."""
+        """Called when a fork or a rewind begins here. What came before belongs to another history."""
 
     def dump(self, *, whole: bool) -> dict[str, Any]:
-        """As JSON-ready data under keys of its own; ``whole`` with what no journal will have any more."""
+        """The fold as JSON-ready data under its own keys.
+
+        ``whole`` includes what the journal will soon not have.
+        """
         raise NotImplementedError
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """From the data of a whole view. A key may be missing: an older version did not know it."""
+        """Take its keys from the data of a whole view.
+
+        A key may be missing, since older versions did not write it.
+        """
         raise NotImplementedError
 
     def reduced(self, compaction: Compaction) -> Self:  # noqa: ARG002 - for those that keep less
-        """What stays when the events are replaced by what they came to."""
+        """What stays of the fold when compaction replaces the events with their view."""
         return self
 
     def shed(self, upto_seq: int, kept: Any) -> None:
-        """The events up to this one were compacted under a live view; ``kept`` is what stays of them."""
+        """Called when the events up to this one were compacted while the view is in use.
+
+        ``kept`` is what stays.
+        """
 
     def blobs(self) -> Iterator[str]:
         """The addresses of blobs that the dumped data needs."""
         return iter(())
 
     def call_keys(self) -> Iterable[str]:
-        """The keys of calls whose counts must stay."""
+        """The keys of calls whose counts compaction must keep."""
         return ()
 
     def difference(self, after: Any) -> str:  # noqa: ARG002 - for those that pruning must not change
-        """What pruning has changed of it, in two or three words; empty where nothing that matters is another."""
+        """What pruning would change for the program, in two or three words; empty if nothing that matters."""
         return ""
 
 
@@ -82,14 +94,17 @@ FoldT = TypeVar("FoldT", bound=FeatureFold)
 
 
 class Slot(Generic[FoldT]):
-    """Where views keep one feature's fold. It is defined beside the fold's class, so the kernel never names a feature."""
+    """Typed access to one feature's fold in a view.
+
+    It is defined beside the fold's class: the kernel names no feature.
+    """
 
     def __init__(self, name: str, cls: type[FoldT]) -> None:
         self.name = name
         self.cls = cls
 
     def of(self, view: "View") -> FoldT:
-        """The fold of this view, made now where no event of the feature came."""
+        """The feature's fold in this view. It is made now if the view has no event of the feature."""
         found = view.folds.get(self.name)
         if found is None:
             found = view.keep(self.name, self.cls())

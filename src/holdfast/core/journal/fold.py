@@ -1,7 +1,8 @@
-"""Fold: a run's events, in order, into the view that every decision looks at.
+"""Folds a run's events, in order, into the view that every decision reads.
 
-The view is derived and can be made again at any time. Bodies stay undecoded: entering a run of 10,000 steps
-must not cost 10,000 decodings. Only the few lifecycle events are read here.
+The view is derived: folding the same events again gives the same view. Bodies of steps stay undecoded,
+because entering a run of 10,000 steps must not cost 10,000 decodings. Only the few lifecycle events are
+decoded here.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from holdfast.model.store_rows import Status
 
 
 class View:
-    """Everything the journal tells, in the shape decisions need. Grows by ``add``; see ``fold``."""
+    """What a run's events amount to, in the shape that decisions need. It grows by ``add``; see ``fold``."""
 
     def __init__(self) -> None:
         self.head, self.head_chain, self.points, self.last_outcome_seq = 0, 0, 0, 0
@@ -33,29 +34,32 @@ class View:
         self.last_step = ""
         """The name of the step that ended last."""
         self.base = 0
-        """The event that stands for everything before it; 0 where nothing was compacted."""
+        """The seq of the compacted event that replaces all events before it; 0 if nothing was compacted."""
         self.sites: dict[str, Site] = {}
-        """Where calls were made whose records the base has replaced: how far they were counted."""
+        """The counts of sites whose calls the base has replaced.
+
+        Without them a new call would reuse a key.
+        """
         self.states = 0
-        """Checkpoints that still have their state, since the base."""
+        """How many checkpoints since the base still have their state."""
         self.restores = False
-        """Whether the latest attempt began from a state instead of replaying from the top."""
+        """Whether the latest attempt restored a state instead of replaying from the top."""
         self.branch = 0
-        """The rewind that this history goes on from; 0 where the head was never moved back."""
+        """The seq of the latest rewind; 0 if the head was never moved back."""
         self.branches: list[int] = []
-        """The events at which this history left another one: forks and rewinds."""
+        """The seqs of forks and rewinds, at which this history left another one."""
         self.earlier_attempts = 0
         self.worked_s = 0.0
-        """How long the attempts took that are over, without the pauses between them."""
+        """How long the ended attempts took, without the pauses between them."""
         self.trailing_failures: list[tuple[Call, int]] = []
-        """Failures after which the program has recorded nothing: it is not known that it went past them."""
+        """Failures after which the program has recorded nothing. They may be what ended the attempt."""
         self.folds: dict[str, FeatureFold] = {}
-        """What features have folded, by their names: see ``folds``."""
+        """The folds of features by name: see ``folds``. Only features that this run uses are there."""
         self._watching: list[FeatureFold] = []
-        """Those that see every outcome."""
+        """The folds that see every outcome."""
 
     def add(self, event: Event) -> None:
-        """Fold one more event in."""
+        """Fold one more event."""
         self.head, self.head_chain = event.seq, event.chain
         kind = event.kind
         handler = _HANDLERS.get(kind)
@@ -72,12 +76,12 @@ class View:
     # -- features --------------------------------------------------------------------------------------------
 
     def fold_of(self, name: str) -> FeatureFold:
-        """The fold of this feature, made now where no event of it came yet."""
-        found = self.folds.get(name)  # which may be empty, and false
+        """The fold of this feature. It is made now if the run has no event of the feature."""
+        found = self.folds.get(name)  # an empty fold may be falsy, so ``or`` would replace it
         return self.keep(name, make_fold(name)) if found is None else found
 
     def keep(self, name: str, fold: FeatureFold) -> FeatureFold:
-        """From now on this is the feature's fold."""
+        """Make this the feature's fold, and let it look back at the view."""
         self.folds[name] = fold
         if fold.sees_outcomes:
             self._watching.append(fold)
@@ -96,6 +100,7 @@ class View:
         call.doubt = None
         if part := mark_of(event.body):
             self._has_part(part, event)
+        # The program made another call, so it survived the failures before it.
         if self.trailing_failures:
             self.trailing_failures = []
 
@@ -126,11 +131,14 @@ class View:
 
     def _step_abandoned(self, event: Event) -> None:
         call = self.calls.get(event.key)
-        if call is not None:  # else it was compacted: nobody waits for it
+        if call is not None:  # compaction removes calls that no program will ask for
             call.abandoned = True
 
     def _recorded(self, event: Event) -> None:
-        """A call that is recorded by a single event; without a key it is no call of the program's."""
+        """Records a call of a single event, such as a mark.
+
+        An event without a key is not a call of the program.
+        """
         if not event.key:
             return
         call = self.calls[event.key] = Call(event.key, event.name)
@@ -146,7 +154,7 @@ class View:
             self.fold_of(name).add(self, event)
 
     def give(self, key: str, name: str, outcome: Outcome) -> Call:
-        """An outcome for the program to be given: of a call that is no step."""
+        """Record an outcome that the program will get for a call that is not a step, such as a wait."""
         call = self.calls.get(key)
         if call is None:
             call = self.calls[key] = Call(key, name)
@@ -159,11 +167,12 @@ class View:
 
     def _checkpoint(self, event: Event) -> None:
         self.points += 1
-        # Of a hollow one, the older one, or the top, leads to the same point: the calls since are answered.
+        # A hollow checkpoint cannot be restored. An older one, or the top, leads to the same point, because
+        # the calls in between are answered from the journal.
         if not is_hollow(event.body):
             self.checkpoint = event
             self.states += 1
-        if event.name != AUTOSAVE:  # no call of the program's: it will never ask for it
+        if event.name != AUTOSAVE:  # the program did not make it, so it never asks for it
             self._mark(event)
 
     def _restored(self, _: Event) -> None:
@@ -202,11 +211,14 @@ class View:
     def _run_rewound(self, event: Event) -> None:
         self.branch = event.seq
         self._leave_origin(event)
-        # What was left behind took its time all the same.
+        # The branch that was left behind also took time, so a rewind does not reset the clock of a budget.
         self.worked_s = fields_of(event.body).get("worked_s", self.worked_s)
 
     def _leave_origin(self, event: Event) -> None:
-        """What ran at that point ran in another history; here nothing has ended, failed or finished yet."""
+        """Begin a history of its own.
+
+        What ran at that point belongs to the other one and has not ended here.
+        """
         self.worked_s = self.worked_upto_last_s
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
@@ -225,7 +237,7 @@ class View:
         self.last_outcome_seq = event.seq
 
     def _compacted(self, event: Event) -> None:
-        """What the events before it came to, in their place."""
+        """Replace this view with the one that the compacted event holds."""
         view = View()
         if fill_from_base(view, event):
             vars(self).update(vars(view))
@@ -238,7 +250,8 @@ class View:
         self.trailing_failures = []
 
     def _attempt_crashed(self, event: Event) -> None:
-        # Found out later: it took as long as it gave signs of life.
+        # The next holder writes this event, maybe days later. The attempt lasted until its last event or
+        # beat.
         seen_at = max(self.last.at if self.last else 0.0, fields_of(event.body).get("last_beat_at", 0.0))
         self._count_time(min(seen_at, event.at))
         self.end_attempt("crashed", event.at)
@@ -248,7 +261,7 @@ class View:
         for key, seq in body.get("again", ()):
             if key in self.calls:
                 _forget(self.calls[key], seq)
-        # The clock of people may have jumped meanwhile; only the process itself knew how long it took.
+        # The wall clock may have jumped meanwhile. The process measured ``took_s`` with its monotonic clock.
         self._count_time(self.attempts[-1].event.at + body["took_s"] if "took_s" in body else event.at)
         self.end_attempt(body["how"], event.at)
         self.status = body["status"]
@@ -257,7 +270,10 @@ class View:
         self.worked_s += max(0.0, until - self.attempts[-1].event.at)
 
     def shed(self, upto_seq: int, kept: "View") -> None:
-        """Forget of the calls up to an event what ``kept`` does not know: it was compacted under this view."""
+        """Drop what compaction removed under this view: calls up to the event that are not in ``kept``.
+
+        A call that stays takes the bodies of ``kept``, since the store no longer has the old ones.
+        """
         for key, call in list(self.calls.items()):
             known = kept.calls.get(key)
             if known is not None:
@@ -270,7 +286,10 @@ class View:
             fold.shed(upto_seq, kept.fold_of(name))
 
     def end_attempt(self, how: str, at: float) -> None:
-        """Close the running attempt. After a crash, what failed last with nothing recorded since is tried again."""
+        """Close the running attempt.
+
+        After a crash, the last failures are tried again if nothing was recorded since.
+        """
         attempt = self.attempts[-1]
         attempt.how, attempt.ended_at = how, at
         if how == "crashed":
@@ -287,21 +306,24 @@ class View:
 
     @property
     def crashed_attempt(self) -> Attempt | None:
-        """The last attempt, if nobody recorded how it ended."""
+        """The last attempt, if no event says how it ended: it runs, or it crashed."""
         if self.attempts and self.attempts[-1].how is None:
             return self.attempts[-1]
         return None
 
     @property
     def worked_upto_last_s(self) -> float:
-        """How long all attempts took; one that nobody saw end counts up to the last event."""
+        """How long all attempts took. An attempt without an end counts up to the last event."""
         attempt = self.crashed_attempt
         if attempt is None or self.last is None:
             return self.worked_s
         return self.worked_s + max(0.0, self.last.at - attempt.event.at)
 
     def doing_at(self, event: Event) -> str:
-        """What the run was in the middle of as of this event, where a feature knows; empty where none does."""
+        """What the run was in the middle of as of this event, for example a wait.
+
+        Empty if no feature knows.
+        """
         return next((doing for fold in self.folds.values() if (doing := fold.doing_at(event))), "")
 
     def open_calls(self) -> list[Call]:
@@ -309,9 +331,10 @@ class View:
         return sorted((c for c in self.calls.values() if c.is_open), key=lambda c: c.seq)
 
     def consume_upto(self, seq: int) -> tuple[dict[str, int], dict[str, list[int]]]:
-        """Count everything recorded up to there as given to the program.
+        """Count everything recorded up to ``seq`` as given to the program, as a restore does.
 
-        The answer continues the counters: per site the highest count in use, and the failed counts below it.
+        Returns where counting continues: per site the highest count in use, and the counts that failed. The
+        program uses a failed count again when it repeats the call, as it does on replay.
         """
         counts = {site: known.used for site, known in self.sites.items()}
         free = {site: set(known.free) for site, known in self.sites.items() if known.free}
@@ -361,7 +384,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
 
 
 def fold(events: Iterable[Event], view: View | None = None) -> View:
-    """The view of these events, or of these after those already in ``view``."""
+    """The view of these events; with ``view``, these events are added to it."""
     view = view or View()
     for event in events:
         view.add(event)
@@ -369,18 +392,18 @@ def fold(events: Iterable[Event], view: View | None = None) -> View:
 
 
 def rebuild(data: dict[str, Any]) -> View:
-    """The view from the data that ``snapshots.dump`` made of one."""
+    """The view from data that ``snapshots.dump`` made."""
     view = View()
     fill(view, data)
     return view
 
 
 def standing_view(event: Event) -> View | None:
-    """The view that a compacted event holds; None where the event has none."""
+    """The view that a compacted event holds; None if it holds none."""
     view = View()
     return view if fill_from_base(view, event) else None
 
 
 def load(data: dict[str, Any]) -> View | None:
-    """The view of a cached snapshot, or None if another version of the fold made it."""
+    """The view of a cached snapshot; None if another version of the fold made it."""
     return rebuild(data) if data["version"] == FOLD_VERSION else None

@@ -1,7 +1,7 @@
-"""The table of folds: which feature folds which events. Naming a feature loads nothing.
+"""The table of folds: which feature folds which events. It names modules and imports none of them.
 
-This is the only place where the kernel's fold and its features meet. The order of the rows is the order in which the
-features see an event.
+This is the only place where the kernel's fold and its features meet. Features see an event in the order of
+the rows.
 """
 
 from importlib import import_module
@@ -20,17 +20,17 @@ class Row(NamedTuple):
     place: str
     """``module:class``, below ``holdfast.core``."""
     keys: tuple[str, ...]
-    """Its keys in the data of a view: a snapshot that has one of them needs this fold."""
+    """Its keys in the data of a view. A snapshot that has one of them needs this fold."""
     kinds: tuple[str, ...] = ()
     """Kinds of events that it folds."""
     calls: tuple[str, ...] = ()
-    """Kinds that are calls of the program too, when they have a key: the kernel records their outcome first."""
+    """Kinds that are also calls of the program if they have a key. The kernel records their outcome first."""
     marks: tuple[str, ...] = ()
     """Names of marks and checkpoints that it folds."""
     parts: tuple[str, ...] = ()
     """Parts of a step's intent or outcome that it folds: see ``event_fields.mark_of`` and ``has_usage``."""
     also: tuple[str, ...] = ()
-    """Kinds that it sees once it is there. When it is made later, ``began`` looks back."""
+    """Kinds that it sees once it exists, and that do not create it. ``began`` looks back at those before."""
 
 
 ROWS: Final = (
@@ -105,6 +105,14 @@ ROWS: Final = (
         ("repeats", "behind"),
         kinds=(Kind.RUN_FORKED, Kind.RUN_REWOUND),
     ),
+    Row(
+        "drift",
+        "drift.drift_fold:DriftFold",
+        ("drift_stops", "same_calls", "new_calls", "programs"),
+        kinds=(Kind.DRIFTED, Kind.STEP_CLAIMED),
+        parts=("program", "noted"),
+        also=(Kind.ATTEMPT_STARTED,),
+    ),
     Row("chains", "threads.chain_fold:ChainFold", ("chains",), marks=(CHAINED,)),
 )
 
@@ -112,6 +120,7 @@ _PLACES: Final = {row.name: row.place for row in ROWS if row.place}
 
 
 def _by(field: int) -> dict[str, tuple[str, ...]]:
+    """The features by what they name in one field of their row."""
     found: dict[str, tuple[str, ...]] = {}
     for row in ROWS:
         for one in row[field] if row.place else ():
@@ -124,12 +133,15 @@ BY_MARK: Final = _by(5)
 BY_PART: Final = _by(6)
 ALSO: Final = _by(7)
 LOOK_BACK: Final = tuple(row.name for row in ROWS if row.also)
-"""Features that look back at attempts when they are made: they must be made before attempts go."""
+"""Features that look back at attempts when they are made.
+
+They must be made before compaction drops attempts.
+"""
 CALLS: Final = frozenset(kind for row in ROWS for kind in row.calls)
 
 
 def make_fold(name: str) -> "FeatureFold":
-    """A new fold of this feature. Its module is imported now: a run without its events never loads it."""
+    """A new fold of this feature. Its module is imported here, so a run without its events never loads it."""
     module, _, cls = _PLACES[name].partition(":")
     made: FeatureFold = getattr(import_module(f"holdfast.core.{module}"), cls)()
     return made

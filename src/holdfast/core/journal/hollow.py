@@ -1,9 +1,10 @@
-"""Hollowing: an event keeps its place, name and key, and loses its content.
+"""Hollow events: pruning leaves an event with its number, name and key, and removes its content.
 
-So replay stays exact: calls are known by their keys, and a hollow record is consumed like a whole one. Which content
-may go is a class of its own: ``reasoning`` is never asked for again; the state of a superseded checkpoint neither,
-because an older one, or the program from its top, comes to the same point; a ``refetchable`` result is fetched anew;
-the ``chunks`` of a streamed answer are only needed until it is recorded whole.
+Replay stays exact, because a program finds calls by their keys and consumes a hollow record like a whole one.
+Content falls into classes, and each has its own reason why it may go. No program asks for ``reasoning``
+again. The state in ``checkpoints`` that were superseded is not needed: an older state, or the program from
+its top, leads to the same point. A ``refetchable`` result is fetched again. The ``chunks`` of a streamed
+answer are needed only until the whole answer is recorded.
 """
 
 from collections.abc import Set as AbstractSet
@@ -13,10 +14,10 @@ from holdfast.model.event_fields import is_hollow, without
 from holdfast.model.events import PENDING, Event, Kind, anchor, checksum
 
 REASONING: Final = frozenset({"thought", "decision", "discovery", "said"})
-"""The marks that only people read."""
+"""The names of marks that the program never reads back."""
 
 COMPACTED: Final = "compacted"
-"""How the outcome of an effect is marked that is remembered without its content: its run was compacted."""
+"""The class of an effect's outcome that compaction kept without its content."""
 
 _CONTENT: Final = {
     "reasoning": ("value", "value_blob", "value_bytes"),
@@ -43,16 +44,19 @@ def hollowed(run: str, event: Event, kind: str) -> Event:
 
 
 def rebodied(run: str, event: Event, body: bytes) -> Event:
-    """The event with another body, at its place: later events are chained to what it was, and it tells so."""
+    """The event with another body under the same number."""
+    # Later events are chained to the old bytes. An anchored chain value says that this event was replaced, so
+    # that verification takes the recorded value instead of computing it from the new body.
     return event._replace(body=body, crc=checksum(run, *event[:6], body), chain=anchor(event.chain))
 
 
 def class_of(
     event: Event, refetchable: AbstractSet[str], whole: AbstractSet[str] = frozenset()
 ) -> str | None:
-    """The class that a whole event's content belongs to; None for one that stays.
+    """The class of content that pruning may remove from this event; None if it has none or is hollow already.
 
-    ``refetchable`` are keys of calls; ``whole`` those whose answer is recorded, so that its pieces are not needed.
+    ``refetchable`` are the keys of calls that may be fetched again; ``whole`` the keys of streamed calls
+    whose whole answer is recorded.
     """
     if event.kind == Kind.MARK:
         name = "reasoning" if event.name in REASONING else "pending" if event.name == PENDING else None

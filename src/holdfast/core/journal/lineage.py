@@ -1,8 +1,8 @@
-"""Lineage: a run that borrows another's history up to a point, and a run whose head was moved back.
+"""Which events make up the history of a fork or of a rewound run.
 
-A fork is a row that names its origin; its history is the origin's events up to there, then its own. A rewind is an
-event: what lies between the point it names and itself is not part of the history any more, and still readable
-through the fork that keeps the old branch. Nothing is copied, nothing is removed.
+A fork is a row that names its origin and a seq. Its history is the origin's events up to that seq, then its
+own. A rewind is an event that names an earlier seq: the events in between no longer count for this run, and
+stay readable through the fork that keeps the old branch. No event is copied or removed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from holdfast.model.store_rows import RunRow
 
 
 class Segment(NamedTuple):
-    """A stretch of one run's own events: after one seq, up to and including another."""
+    """A range of one run's own events: after one seq, up to and including another."""
 
     run: str
     after_seq: int
@@ -22,10 +22,14 @@ class Segment(NamedTuple):
 
 
 def segments(chain: Sequence[RunRow]) -> list[Segment]:
-    """Where the history of the first row lies, oldest first; ``chain`` is the run and its origins, nearest first."""
+    """Where the events of a run's history are, oldest first.
+
+    ``chain`` is the run and its origins, nearest first.
+    """
     found: list[Segment] = []
     upto = chain[0].head
     for row in chain:
+        # A fork may be taken from borrowed history: then the run between the two contributes no event.
         if upto > row.origin_seq:
             found.append(Segment(row.run, row.origin_seq, upto))
         upto = min(upto, row.origin_seq)
@@ -33,9 +37,10 @@ def segments(chain: Sequence[RunRow]) -> list[Segment]:
 
 
 def meeting(a: tuple[Sequence[RunRow], int], b: tuple[Sequence[RunRow], int]) -> int:
-    """The seq up to which two points lie in the same rows; 0 for those of different lineages.
+    """The seq up to which two points have the same history; 0 if their lineages differ.
 
-    Each is a chain as for ``segments``, and the seq of the point. What rewinds have left behind is not looked at.
+    Each argument is a chain as for ``segments``, and the seq of the point. Rewinds are not taken into
+    account.
     """
     reach: dict[str, int] = {}
     upto = a[1]
@@ -51,7 +56,7 @@ def meeting(a: tuple[Sequence[RunRow], int], b: tuple[Sequence[RunRow], int]) ->
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The history that counts: without what rewinds have left behind."""
+    """The events that count: without those that rewinds have left behind."""
     kept: list[Event] = []
     for event in events:
         if event.kind == Kind.RUN_REWOUND:
@@ -70,14 +75,17 @@ class Branch(NamedTuple):
     children: "tuple[Branch, ...]"
 
     def names(self) -> Iterator[str]:
-        """The run, and all that hang on it."""
+        """The run, and all runs below it."""
         yield self.run
         for child in self.children:
             yield from child.names()
 
 
 def tree(rows: Mapping[str, tuple[str | None, int]], run: str) -> Branch:
-    """The whole tree that a run belongs to, from its oldest ancestor; rows are run to (origin, origin_seq)."""
+    """The whole tree of forks that a run belongs to, from its oldest ancestor.
+
+    ``rows`` maps a run to (origin, seq).
+    """
     root = run
     while (origin := rows.get(root, (None, 0))[0]) is not None and origin in rows:
         root = origin

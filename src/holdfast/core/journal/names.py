@@ -1,11 +1,14 @@
-"""Names that a person can type back: runs, steps, labels, keys."""
+"""Checks names of runs, steps, labels and keys: a person must be able to type them in a shell."""
 
 from holdfast.errors import BadName
 from holdfast.limits import KEY_CHARS_MAX, RUN_ID_CHARS_MAX
 
 
 def check_name(what: str, name: object, length_max: int) -> str:
-    """The name, if it can be used: printable, not blank at its ends, and not too long."""
+    """Return the name.
+
+    Raises BadName if it is empty, too long, not printable, or begins or ends with a blank.
+    """
     if not isinstance(name, str):
         problem = f"is of type {type(name).__name__}, not text"
     elif not name:
@@ -23,7 +26,10 @@ def check_name(what: str, name: object, length_max: int) -> str:
 
 
 def check_run_id(run: object) -> str:
-    """A run's id; ``@`` and ``#`` are how people name a point inside a run, and ``/`` stands between parent and child."""
+    """Return the id of a run. Raises BadName if it is not usable.
+
+    ``@`` and ``#`` are refused, because people name a point as ``run@44``; ``/`` separates parent and child.
+    """
     name = check_name("run", run, RUN_ID_CHARS_MAX)
     for sign, use in (("@", "separates a run from a point in it"), ("#", "marks an event")):
         if sign in name:
@@ -35,11 +41,12 @@ def check_run_id(run: object) -> str:
                 advice="",
             )
     if name.startswith(("/", "-")) or name.endswith("/") or "//" in name:
+        # A command line would read a leading dash as an option.
         problem = "has an empty part or begins with a dash"
         raise BadName(what="run", name=name, problem=problem, length_max=RUN_ID_CHARS_MAX, advice="")
     return name
 
 
 def check_key(key: object) -> str:
-    """An explicit key of a call."""
+    """Return the explicit key of a call. Raises BadName if it is not usable."""
     return check_name("key", key, KEY_CHARS_MAX)

@@ -1,4 +1,4 @@
-"""What a recorded call says of itself, read from the body of its intent when somebody asks."""
+"""Reads facts about a recorded call from the body of its intent, which the fold leaves undecoded."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,16 +8,19 @@ from holdfast.model.event_fields import fields_of
 
 
 def is_once(call: Call) -> bool:
-    """Whether an open call was recorded as a once effect, whatever the program declares now."""
+    """Whether an open call was recorded with the effect ``once``, whatever the program declares now."""
     return call.body is not None and fields_of(call.body)["effect"] == "once"
 
 
 def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[[Call], bytes]) -> bool:
-    """Whether an enclosing step was answered from the journal: then the whole subtree is consumed with it."""
+    """Whether an enclosing step was answered from the journal.
+
+    Then the program never asks for the calls inside.
+    """
     scope: str = fields_of(body_of(call))["in"]
     while scope:
         parent = calls.get(scope)
-        if parent is None:
+        if parent is None:  # a ``run.scope``, which is no call: look around it
             scope = enclosing(scope)
         elif parent.taken and parent.outcomes[parent.taken - 1].good:
             return True
@@ -27,7 +30,10 @@ def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[
 
 
 def model_of(intent: bytes) -> list[str] | None:
-    """The model and the provider that an intent names, read without the request; None where it names none."""
+    """The model and the provider that an intent names; None if it names neither.
+
+    The request is not decoded.
+    """
     fields = fields_of(intent)
     named = [fields.get("model", ""), fields.get("provider", "")]
     return named if any(named) else None

@@ -1,20 +1,20 @@
-"""What a run's row knows beside its columns: a few facts that are about the row and not about its history.
+"""Facts in the body of a run's row: about the row, not about the run's history.
 
-``was``         other names its program may know it by: it was imported under another, or was a fork of a run now gone
-``lineage``     the name its lineage goes by, where that is not told by its oldest ancestor any more
-``elsewhere``   its events up to this seq were recorded in another store, by processes that cannot be looked at here
-``came``        how those came: by an import or a copy, from which file or store, and when
-``imported``    the hash of the export that it was made from, for as long as it has not begun
-``compacted``   a stretch of its events may have been replaced by what they came to
-``checked``     its events from elsewhere were looked at before they were written: by these rules, see ``core.journal.event_check``
-``owner``       as whom it acts here: minted by the import that brought it, and recorded beside its idempotency keys
-``handed``      the run whose handoff it began with, and its store and event
-``effects``     what becomes of its origin's later effects, for as long as it has not begun: see ``core/lineage/later_effects.py``
-``children``    the descendants that a fork borrows when its program asks for them: name to run and head, see ``core/lineage/children.py``
-``lost``        events up to this seq were acknowledged and could not be salvaged: nobody enters it until a person accepts that
-``flattens``    it is the copy that will take the place of the run of this name
+``was``         other names that its program may use: from its export, or of the origin that it was a fork of
+``lineage``     the name of its lineage, if its oldest ancestor no longer gives that name
+``elsewhere``   events up to this seq were recorded in another store, by processes that cannot be checked here
+``came``        how those events came: by an import or a copy, from which file or store, and when
+``imported``    the hash of the export that it was made from, until its first attempt
+``compacted``   a range of its events may have been replaced by one compacted event
+``checked``     the version of the rules that checked its imported events: see ``core.journal.event_check``
+``owner``       its identity in this store, made by the import and recorded beside its idempotency keys
+``handed``      the run whose handoff it began with, and that run's store and event
+``effects``     what happens to its origin's later effects, until its first attempt: see ``later_effects``
+``children``    descendants that a fork borrows when its program asks for them: name to run and head
+``lost``        events up to this seq were acknowledged and are lost: a person must accept that first
+``flattens``    it is the copy that will replace the run of this name
 
-Others may be there: whoever writes one keeps the rest.
+Newer versions may add others. A writer keeps the facts that it does not know.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,37 +27,34 @@ from holdfast.errors import Corrupt
 from holdfast.model.store_rows import RunRow, Status
 
 CHECKED: Final = 1
-"""The rules that events from elsewhere were looked at by, before they were written."""
+"""The version of the rules that imported events are checked by before they are written."""
 _OF_ONE_STORE: Final = frozenset({"elsewhere", "came", "imported", "flattens", "checked", "owner"})
 
 
 def facts_of(row: RunRow) -> dict[str, Any]:
-    """The facts of a row; none where its body tells nothing, and none that is not what it should be.
-
-    Corrupt where the row is not what was written.
-    """
+    """The well-formed facts of a row. Raises Corrupt if the row's checksum is wrong."""
     if row.damage:
         raise Corrupt(
             store=f"of run {row.run}", problem=row.damage, advice="`holdfast doctor` lists every damaged row"
         )
-    facts = _told(row)
+    facts = _parsed(row)
     if facts:
         return {name: value for name, value in facts.items() if not fact_problem(name, value)}
     return facts or {}
 
 
 def row_damage(row: RunRow) -> str:
-    """Why a row is not to be believed; empty where nothing speaks against it."""
-    if row.damage:  # the store has found its checksum wrong
+    """What is wrong with a row; empty if nothing."""
+    if row.damage:  # the store found a wrong checksum
         return row.damage
-    facts = _told(row)
+    facts = _parsed(row)
     if facts is None:
         return "its body is no object"
     wrong = (problem for name, value in facts.items() if (problem := fact_problem(name, value)))
     return next(wrong, "") or time_problem(row.created_at)
 
 
-def _told(row: RunRow) -> dict[str, Any] | None:
+def _parsed(row: RunRow) -> dict[str, Any] | None:
     try:
         facts = loads(row.body)
     except JSONDecodeError:
@@ -66,19 +63,22 @@ def _told(row: RunRow) -> dict[str, Any] | None:
 
 
 def unchecked_upto(row: RunRow) -> int:
-    """The last of the run's own events that came from elsewhere before imports were looked through; 0 where there is none."""
+    """The seq up to which events were imported by a version that did not check them; 0 if there are none."""
     facts = facts_of(row)
     return 0 if facts.get("checked") == CHECKED else int(facts.get("elsewhere", 0))
 
 
 def with_facts(row: RunRow, **facts: Any) -> bytes:
-    """The row's body with these facts in it; None takes one out."""
-    told = {**facts_of(row), **facts}
-    return dumps({name: value for name, value in told.items() if value is not None}, option=OPT_SORT_KEYS)
+    """The row's body with these facts added; None removes one."""
+    merged = {**facts_of(row), **facts}
+    return dumps({name: value for name, value in merged.items() if value is not None}, option=OPT_SORT_KEYS)
 
 
 def travelling(row: RunRow) -> dict[str, Any]:
-    """The facts that go with a run into another store, in order: those that the other one knows what to do with."""
+    """The facts that travel with a run to another store, sorted by name.
+
+    Facts that it would refuse stay here.
+    """
     found = sorted(facts_of(row).items())
     return {
         name: value for name, value in found if name not in _OF_ONE_STORE and not facts_problem({name: value})
@@ -86,35 +86,38 @@ def travelling(row: RunRow) -> dict[str, Any]:
 
 
 def in_queue(row: RunRow) -> dict[str, Any]:
-    """What a worker in another store has to know of a run: its agent, and when it is due."""
+    """What a worker at another store must know about a run: its agent, and when it is due."""
     if not row.agent:
         return {}
-    # Nobody there holds it: what was at work here is due as soon as it is there.
+    # A running run has no due time. No process holds it over there, so a worker there may claim it at once.
     due_at = row.created_at if row.status == Status.RUNNING else row.due_at
     return {"agent": row.agent} if due_at is None else {"agent": row.agent, "due_at": due_at}
 
 
 def owner_of(row: RunRow) -> str:
-    """As whom a run acts in this store, where an import brought it here; empty where it began here."""
+    """The identity of an imported run in this store; empty if the run began here."""
     return str(facts_of(row).get("owner", ""))
 
 
 def names_of(row: RunRow) -> list[str]:
-    """The run's name, and the others that its program may know it by."""
+    """The run's name, and the other names that its program may use."""
     return [row.run, *facts_of(row).get("was", ())]
 
 
 def lineage_of(chain: list[RunRow]) -> str:
-    """The name that all runs of one tree of forks have in common; ``chain`` is a run and its origins, nearest first."""
+    """The name of a run's lineage, shared by all its forks.
+
+    ``chain`` is a run and its origins, nearest first.
+    """
     root = chain[-1]
     return str(facts_of(root).get("lineage") or root.birth[:12])
 
 
 def lineages(rows: Mapping[str, RunRow]) -> dict[str, str]:
-    """The name of each run's lineage; ``rows`` are all of the store.
+    """The lineage of each run; ``rows`` are all rows of the store.
 
-    Runs of one lineage may need what the states of the others are stored in. It may be more than one tree: flattening
-    leaves several, and an import under another name brings a second one.
+    Runs of one lineage share state nodes, so pruning must look at all of them. A lineage may consist of
+    several trees: flattening leaves several, and an import under another name adds one.
     """
     names: dict[str, str] = {}
     for row in rows.values():
@@ -128,7 +131,7 @@ def lineages(rows: Mapping[str, RunRow]) -> dict[str, str]:
 
 
 def holder_of(chain: Sequence[RunRow], seq: int) -> RunRow:
-    """The run of a lineage, nearest first, whose own events hold the one of that seq."""
+    """The row whose own events include that seq; ``chain`` is a run and its origins, nearest first."""
     return next((row for row in chain if seq > row.origin_seq), chain[-1])
 
 

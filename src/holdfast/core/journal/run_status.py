@@ -1,13 +1,13 @@
-"""What a run's status means once its holder has been looked at."""
+"""The status that people see: the recorded one, corrected by whether the holder lives."""
 
 from holdfast.model.store_rows import Lease, Liveness, Status
 
 
 def status_seen(recorded: str, lease: Lease, holder: Liveness | None, now: float) -> str:
-    """The status as a person should read it.
+    """The status of a run as a person should read it.
 
-    ``crashed``: recorded as running, and nobody alive holds it. ``stale``: held, but without a beat for longer
-    than the lease allows. An idle run that somebody holds is in the middle of a step.
+    ``crashed``: recorded as running, and no live process holds it. ``stale``: held, but without a beat for
+    longer than the lease allows. An idle run with a holder is in the middle of a step.
     """
     if recorded == Status.IDLE and holder is not None:
         recorded = Status.RUNNING

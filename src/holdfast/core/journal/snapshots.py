@@ -1,8 +1,9 @@
-"""A folded view as plain data and back: a cache for runs with long journals, and the base of a compacted one.
+"""Turns a view into plain data and back: for cached snapshots of long journals, and for compacted events.
 
-Bodies of outcomes stay out of a cache (they are paged in when the program asks for them); what remains is small. A
-snapshot made by another version of the fold is not read: the journal is the truth, folding it again is always right. The data of
-a compacted event is no cache: it is read for ever, so keys keep their meaning and missing ones have a default.
+A cached snapshot leaves out the bodies of outcomes, so it is small; they are read when the program asks for
+them. A snapshot of another fold version is ignored, because folding the journal again is always right. The
+data of a compacted event is not a cache: every later version must read it, so keys keep their meaning and
+missing keys have a default.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
 
 FOLD_VERSION: Final = 8
-"""Grows when the same events would fold to another view; cached snapshots of other versions are ignored."""
+"""Increase it when the same events would fold to another view.
+
+Cached snapshots of other versions are ignored.
+"""
 
 _EVENTS: Final = ("started", "checkpoint", "last")
 _GONE: Final = write({"pruned": COMPACTED})
 
 
 def dump(view: "View", *, whole: bool = False) -> dict[str, Any]:
-    """The view as JSON-ready data; ``whole`` with the bodies of outcomes, for what no journal has any more."""
+    """The view as JSON-ready data; ``whole`` includes the bodies of outcomes, for a compacted event."""
     data: dict[str, Any] = {
         "version": FOLD_VERSION,
         "head": view.head,
@@ -54,7 +58,7 @@ def dump(view: "View", *, whole: bool = False) -> dict[str, Any]:
 
 
 def fill(view: "View", data: dict[str, Any]) -> None:
-    """Give a new view what the data says."""
+    """Fill a new view from dumped data."""
     view.head, view.head_chain = data["head"], data.get("head_chain", 0)
     view.base, view.status, view.points = data["base"], data["status"], data["points"]
     view.states, view.last_outcome_seq = data["states"], data["last_outcome_seq"]
@@ -68,7 +72,7 @@ def fill(view: "View", data: dict[str, Any]) -> None:
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
     view.trailing_failures = [(view.calls[key], seq) for key, seq in data["trailing"]]
-    # Until fold version 8 the events of two features lay among the kernel's.
+    # Before fold version 8, ``events`` also had the events of two features. Compacted events still do.
     data = {**{name: event for name, event in data["events"].items() if name not in _EVENTS}, **data}
     for row in ROWS:
         if any(data.get(key) for key in row.keys):
@@ -76,19 +80,20 @@ def fill(view: "View", data: dict[str, Any]) -> None:
 
 
 def fill_from_base(view: "View", event: Event) -> bool:
-    """Give a new view what a compacted event holds. False where the event has nothing."""
+    """Fill a new view from a compacted event. False if the event holds no view."""
     data = part_of(event.body, "view")
     if data is None:
         return False
     fill_base(view, data)
     for attempt in view.attempts:
-        # Nothing that an event stands for came after it, whatever it says: whose a command is, is told by where it stands.
+        # An imported event may claim any seq for its attempts. The seq decides whether a recorded command is
+        # this user's own, so no attempt may claim to be later than the event that replaced it.
         attempt.event = attempt.event._replace(seq=min(attempt.event.seq, event.seq))
     return True
 
 
 def fill_base(view: "View", data: dict[str, Any]) -> None:
-    """Give a new view what compaction has kept: a view, and the ledger of effects without what they came to."""
+    """Fill a new view with what compaction kept: a view, and the effects without their results."""
     fill(view, data)
     for fields in data["effects"]:
         call = _load_effect(fields)
@@ -99,7 +104,7 @@ def _load_effect(fields: list[Any]) -> Call:
     key, name, effect, seq, started_at, fence, outcomes = fields
     call = Call(key, name)
     call.seq, call.started_at, call.fence = seq, started_at, fence
-    # "?": its place is not known, and nothing is judged by it
+    # "?" is UNKNOWN_AFTER: the position of the call is gone, so drift detection does not use it.
     call.body = write({"effect": effect, "in": "", "after": "?", "pruned": COMPACTED})
     call.outcomes = [Outcome(seq, good, point, _GONE) for seq, good, point in outcomes]
     return call
@@ -111,7 +116,7 @@ def text_of(body: bytes | None) -> str | None:
 
 
 def bytes_of(text: str | None) -> bytes | None:
-    """And back."""
+    """The inverse of ``text_of``."""
     return None if text is None else text.encode()
 
 
@@ -121,7 +126,7 @@ def dump_event(event: Event | None) -> list[Any] | None:
 
 
 def load_event(fields: list[Any] | None) -> Event | None:
-    """An event from its data; before format 2 there was no chain."""
+    """An event from its data. Format 1 had no chain, so it may be missing."""
     if fields is None:
         return None
     return Event._make([*fields[:6], fields[6].encode(), fields[7], *(fields[8:] or (0,))])
@@ -147,7 +152,10 @@ def _dump_call(call: Call, *, whole: bool) -> list[Any]:
 
 
 def kept_intent(body: bytes | None) -> bytes | None:
-    """The intent without the root of its request: a view refers to no tree, so that none has to be kept for it."""
+    """The intent without the root of its request.
+
+    A view refers to no tree, so pruning need not keep one for it.
+    """
     if body is None or not is_model(body):
         return body
     return without(body, ("request",))

@@ -1,4 +1,4 @@
-"""The parts that a folded view is made of."""
+"""Small parts of a folded view: attempts, and the counts of sites."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from holdfast.model.events import Event
 
 
 class Attempt:
-    """One process's held run, as the journal tells it. ``how`` is None while it runs, or if nobody saw it end."""
+    """The work of one process on a run. ``how`` is None while it runs, and if no event says how it ended."""
 
     __slots__ = ("ended_at", "event", "how", "number")
 
@@ -18,7 +18,7 @@ class Attempt:
 
 
 class Site(NamedTuple):
-    """How far the calls of one site were counted: the highest count in use, and the failed ones below it."""
+    """How far the calls of one site were counted: the highest count in use, and the counts that failed."""
 
     used: int
     free: tuple[int, ...] = ()

@@ -1,1 +1,1 @@
-"""Rules of forks and rewinds: lineage, points, and effects after a point."""
+"""Rules of forks and rewinds: names of points, and effects after a point."""

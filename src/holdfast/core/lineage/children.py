@@ -1,7 +1,8 @@
 """Which children a point of their parent's history has: those begun at or before it, and those begun later.
 
-A child is begun at the event of its parent that names it first: its mark, or the intent of its step. Where no event
-names it (compaction removed it, or a program submitted it from outside), the creation time of its row decides.
+A child is begun at the event of its parent that names it first: its mark, or the intent of its step. If no
+event names it (compaction removed it, or a program submitted it from outside), the creation time of its row
+decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +48,7 @@ def name_in(parents: Iterable[str], run: str) -> str | None:
 def begun_seqs(
     view: View, parents: Sequence[str], names: Iterable[str], body_of: Callable[[Outcome], bytes]
 ) -> dict[str, int]:
-    """The event at which each child of this history was begun, by its name; ``names`` are those to look for."""
+    """The event at which each child of this history was begun, by name; it looks for ``names``."""
     steps = {keyed(child_key(f"{parent}/{name}")): name for name in names for parent in parents}
     found: dict[str, int] = {}
     for call in view.calls.values():

@@ -1,4 +1,4 @@
-"""The handoff that a run began with, folded from its journal, and which of its effects the program has asked for."""
+"""The handoff that a run began with, and which of the giver's effects the program has claimed."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 
 class HandoffFold(FeatureFold):
-    """``handed`` is None where the run began otherwise; ``claimed`` are numbers of effects in its document."""
+    """``handed`` is None if the run began without a handoff.
+
+    ``claimed`` are numbers of effects in its document.
+    """
 
     def __init__(self) -> None:
         self.handed: Event | None = None
         self.claimed: set[int] = set()
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """The run begins with a handoff, or a call asks for an effect that the giver made."""
+        """Fold the handoff that the run began with, or a call that claims an effect of the giver."""
         if event.kind == Kind.STEP_STARTED:
             self.claimed.add(fields_of(event.body)["handed"]["n"])
         else:
@@ -35,11 +38,11 @@ class HandoffFold(FeatureFold):
         self.handed, self.claimed = load_event(data.get("handed")), set(data.get("claimed", ()))
 
     def blobs(self) -> Iterator[str]:
-        """That of the document."""
+        """The blob of the document."""
         yield from values_in(self.handed.body if self.handed else b"")
 
     def difference(self, after: Self) -> str:
-        """The same effects are known."""
+        """Pruning must not change which effects are known and claimed."""
         if self.claimed != after.claimed:
             return "claimed"
         mine, its = self.handed, after.handed

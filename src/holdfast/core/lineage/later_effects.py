@@ -1,8 +1,9 @@
-"""Effects behind a point: what a run has done to the world after the place that another history begins at.
+"""Later effects: what a run did to the outside world after the point at which a fork or a rewind begins.
 
-A fork, or a run that was rewound, makes its calls again from there. One that is exactly the same call (the same identity) is
-known to have happened. What then becomes of it is chosen when the fork is made: ``answer`` it with the recorded outcome,
-``ask`` a person, or do it ``again`` under a new key. What nobody knows the end of is never answered: that is asked.
+A fork, or a rewound run, makes its calls again from that point. If it makes a call with the same identity as
+a later effect, that effect is known to have happened. The creator of the fork chose what to do then:
+``answer`` with the recorded outcome, ``ask`` a person, or do it ``again`` under a new key. An effect in doubt
+is never answered: a person is asked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,13 +16,13 @@ from holdfast.model.run_info import EffectBehind
 
 REPEATS: Final = ("answer", "ask", "again")
 _CARRIED: Final = frozenset({"once", "idempotent"})
-"""Effects that happen twice when they are made again under another key."""
+"""Effects that would happen twice if they were made again under another key."""
 _VALUE: Final = ("value", "value_blob", "value_bytes", "lost")
 _TOLD_UNKNOWN: Final = "EffectUnknown"
 
 
 class Reader(NamedTuple):
-    """How to come by the bodies that a view has left behind."""
+    """How to read the bodies that a view does not hold."""
 
     intent_of: Callable[[Call], bytes]
     body_of: Callable[[Outcome], bytes]
@@ -30,9 +31,10 @@ class Reader(NamedTuple):
 def effects_behind(
     run: str, view: View, at_seq: int, reader: Reader, inherited: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The effects that this history has behind an event, as a fork records them: its own, and those that it was told of itself.
+    """The effects of this history after an event, as a fork records them: its own, and those it inherited.
 
-    ``inherited`` are those of the forks and rewinds behind that event; what stands before it is part of the new history anyway.
+    ``inherited`` are the effects that forks and rewinds after that event list. Those before it are part of
+    the new history anyway.
     """
     own = [found for call in view.calls.values() if (found := _of_call(run, view, call, at_seq, reader))]
     own.sort(key=lambda entry: entry["event"])
@@ -60,7 +62,7 @@ def of_child(entries: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any
 
 
 def told(entries: Iterable[dict[str, Any]]) -> tuple[EffectBehind, ...]:
-    """The same for people and programs."""
+    """The effects as the public type that programs and people read."""
     return tuple(
         EffectBehind(e["step"], e["key"], e["effect"], e["how"], e["run"], e["event"], e["idempotency_key"])
         for e in entries
@@ -68,19 +70,21 @@ def told(entries: Iterable[dict[str, Any]]) -> tuple[EffectBehind, ...]:
 
 
 def blobs_of(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The blobs that the outcomes of these effects lie in."""
+    """The blobs that hold the outcomes of these effects."""
     return (e["outcome"]["value_blob"] for e in entries if "value_blob" in e["outcome"])
 
 
 def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
-    """What becomes of the same call: ``answered``, ``asked``, or made ``again`` under the key that it was made with."""
-    if entry["effect"] != "once":  # repeated with the same key, it happens once
+    """What to do with the same call: ``answered``, ``asked``, or made ``again`` under its first key."""
+    if (
+        entry["effect"] != "once"
+    ):  # an idempotent effect happens once, however often it is made with the same key
         return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "again"
     return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
 
 
 def reason_of(entry: Mapping[str, Any], repeats: str) -> str:
-    """Why a person is asked; it is told after "was started at … and"."""
+    """Why a person is asked. The text continues "was started at … and"."""
     place = f"in run {entry['run']} (its #{entry['event']}), behind the point that this history begins at"
     if entry["how"] != "done":
         return f"is in doubt already {place}"
@@ -102,7 +106,7 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> d
         if not is_hollow(body):
             outcome = {name: value for name, value in contents_of(body).items() if name in _VALUE}
     elif not call.is_open and not _is_told_unknown(call, reader):
-        return None  # it failed, and did nothing
+        return None  # it failed and is not in doubt: it did nothing
     return {
         "key": call.key,
         "step": call.name,
@@ -112,7 +116,7 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> d
         "event": call.seq if good is None else good.seq,
         "idempotency_key": intent.get("idempotency_key", ""),
         "started_at": call.started_at,
-        # Whoever made the call has seen it end, or is the one to look at.
+        # If true, the process that made the call saw it end. If not, that process may still be working on it.
         "over": call.doubt is not None or not call.is_open,
         "owner": _owner_of(view, call),
         "outcome": outcome,
@@ -120,7 +124,7 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> d
 
 
 def _is_told_unknown(call: Call, reader: Reader) -> bool:
-    """Whether the program was told that nobody knows, and went on."""
+    """Whether the program got ``EffectUnknown`` for this call and continued: the effect is still in doubt."""
     if not call.outcomes:
         return False
     error = contents_of(reader.body_of(call.outcomes[-1])).get("error")

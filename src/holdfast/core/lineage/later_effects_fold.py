@@ -1,4 +1,4 @@
-"""Effects that other histories have after the points where this one left them, folded from its journal."""
+"""Folds the effects that other histories made after the points where this one left them."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class LaterEffectsFold(FeatureFold):
-    """``events`` are the forks and rewinds that list effects; ``repeats`` is what was chosen for them last."""
+    """``events`` are the forks and rewinds that list effects; ``repeats`` is the latest choice for them."""
 
     def __init__(self) -> None:
         self.repeats = "answer"
         self.events: list[Event] = []
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A fork or a rewind, with the effects that it leaves behind; older ones say nothing of them."""
+        """Fold a fork or a rewind with its list of effects. Events of older versions have no list."""
         fields = fields_of(event.body)
         if "effects" in fields:
             self.repeats = fields["effects"]
@@ -36,13 +36,13 @@ class LaterEffectsFold(FeatureFold):
         self.events = [event for one in data.get("behind", ()) if (event := load_event(one)) is not None]
 
     def blobs(self) -> Iterator[str]:
-        """Those of the lists, and of the outcomes in them."""
+        """The blobs of the lists, and of the outcomes in them."""
         for event in self.events:
             yield from values_in(event.body)
             yield from fields_of(event.body).get("blobs", ())
 
     def difference(self, after: Self) -> str:
-        """The same effects are known, and treated the same way."""
+        """Pruning must not change which effects are known, nor what happens to them."""
         return "repeats" if self.repeats != after.repeats else "behind" if self.events != after.events else ""
 
 

@@ -1,7 +1,7 @@
-"""How people name a place in a run: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@draft-1``.
+"""Names of places in a run, as people type them: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@draft-1``.
 
-Steps and checkpoints share one counter, so a bare number is a point; ``#`` makes it an event; anything else is
-the label of a checkpoint. Run ids hold neither sign, so there is one way to read each.
+Steps and checkpoints share one counter, so a bare number is a point; ``#`` makes it an event; anything else
+is the label of a checkpoint. Run ids have neither ``@`` nor ``#``, so there is one way to read each place.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
     @property
     def is_head(self) -> bool:
-        """Whether the whole run is meant, as it stands now."""
+        """Whether the place is the whole run, up to its latest event."""
         return self.point is None and self.seq is None and self.label is None
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """Read what a person typed. Misuse says what is wrong with it; whether it exists is another question."""
+    """Read a place that a person typed. Raises Misuse if it is malformed. The run or point may not exist."""
     run, sign, rest = text.partition("@")
     if not run:
         raise _refusal(text, "names no run")
@@ -49,9 +49,9 @@ def parse_place(text: str) -> Place:
 
 
 def find_event(events: Sequence[Event], place: Place) -> Event | None:
-    """The event that a place names: of a point its outcome, of a label its checkpoint; None if there is none.
+    """The event of a place: the outcome of a point, or the checkpoint of a label; None if there is none.
 
-    AmbiguousLabel where several checkpoints have it: nobody guesses which was meant.
+    Raises AmbiguousLabel if several checkpoints have the label, because it may mean any of them.
     """
     if place.seq is not None:
         return next((event for event in events if event.seq == place.seq), None)
@@ -82,7 +82,8 @@ def _is_labelled(event: Event, label: str) -> bool:
 
 
 def _number(text: str, digits: str, what: str) -> int:
-    # isdecimal() is true for other scripts' digits too, and int() reads them; ASCII is what we print.
+    # ``isdecimal`` and ``int`` also accept the digits of other scripts. Holdfast prints ASCII and reads only
+    # that.
     if not (digits.isascii() and digits.isdecimal()) or int(digits) == 0:
         raise _refusal(text, f"names no {what}: {digits!r} is not a number from 1")
     return int(digits)

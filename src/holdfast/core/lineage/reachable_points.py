@@ -1,4 +1,4 @@
-"""From which places of a history that was pruned somebody can still go on, and which is the nearest to one that is gone."""
+"""Finds the places of a pruned history that can be continued from, and the nearest to one that is gone."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from holdfast.model.events import COVERING, Event, Kind
 
 
 def is_kept(events: Sequence[Event], seq: int) -> bool:
-    """Whether a history can go on from this event: it is there, and the state that it would begin with too."""
+    """Whether a fork or rewind can begin at this event: the event and the state to begin with exist."""
     upto = [event for event in events if event.seq <= seq]
     if not upto or upto[-1].seq != seq or upto[-1].kind in COVERING:
         return False
@@ -19,7 +19,7 @@ def is_kept(events: Sequence[Event], seq: int) -> bool:
 
 
 def has_state(events: Sequence[Event], seq: int) -> bool:
-    """Whether the state in force at this event is there: not only an older one, from which the program comes to it."""
+    """Whether the very state at this event exists, and not only an older one that leads to it by replay."""
     latest = None
     for event in effective(event for event in events if event.seq <= seq):
         if event.kind in {Kind.CHECKPOINT, Kind.COMPACTED}:
@@ -35,9 +35,9 @@ def nearest_place(
     point: int | None = None,
     with_state: bool = False,
 ) -> str:
-    """The place that a history can go on from and that is nearest to an event or point that is not there any more.
+    """The place nearest to a pruned event or point from which a history can continue.
 
-    ``with_state``: among checkpoints that have their state.
+    ``with_state``: only checkpoints that have their state.
     """
     best, nearest = None, f"{run}"
     points = 0

@@ -1,4 +1,4 @@
-"""A history in stages: what stood recorded as of every event in turn."""
+"""The views of a history as of each event in turn."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,10 +8,14 @@ from holdfast.model.events import Event, Kind
 
 
 def walk(events: Sequence[Event]) -> Iterator[tuple[int, View]]:
-    """The view as of every event in turn; the same object, growing."""
+    """The view as of every event in turn.
+
+    It is the same object, which grows: read it before the next step.
+    """
     view = View()
     for number, event in enumerate(events):
         if event.kind == Kind.RUN_REWOUND:
+            # A view cannot forget, so the history without the events left behind is folded again.
             view = fold(effective(events[: number + 1]))
         else:
             view.add(event)

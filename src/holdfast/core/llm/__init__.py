@@ -1,1 +1,1 @@
-"""Rules of model calls: shapes of requests and messages, errors of providers, reasoning."""
+"""Rules of model calls: shapes of requests and messages, provider errors, streams, reasoning."""

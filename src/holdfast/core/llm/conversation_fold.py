@@ -1,4 +1,4 @@
-"""The conversation of a run, folded from its journal: messages added, dropped and repaired."""
+"""Folds the conversation of a run: messages that were added, dropped and repaired."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ConversationEvent(NamedTuple):
     """An event of the conversation: messages added at its end, the oldest dropped, or its end repaired.
 
-    A repair that the program did not make itself names the event up to which it repairs: there it belongs.
+    A repair by Holdfast names the event up to which it repairs, and counts at that place.
     """
 
     seq: int
@@ -33,13 +33,13 @@ class ConversationEvent(NamedTuple):
 
 
 class ConversationFold(FeatureFold):
-    """The records of the conversation, in the order in which they count."""
+    """The events of the conversation, in the order in which they count."""
 
     def __init__(self) -> None:
         self.messages: list[ConversationEvent] = []
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """Messages come at the end; a repair comes behind what it repairs."""
+        """Add messages at the end; insert a repair behind what it repairs."""
         if event.name == MENDED:
             said = ConversationEvent(
                 event.seq, False, event.body, fields_of(event.body).get("upto", event.seq)
@@ -50,32 +50,32 @@ class ConversationFold(FeatureFold):
             self.messages.append(ConversationEvent(event.seq, event.name == DROPPED, event.body))
 
     def dump(self, *, whole: bool) -> dict[str, Any]:
-        """The records, with their bodies where the journal will not have them."""
-        return {"messages": [_dump_said(said, whole=whole) for said in self.messages]}
+        """The events; ``whole`` with their bodies."""
+        return {"messages": [_dump_event(said, whole=whole) for said in self.messages]}
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """The records."""
+        """The events."""
         self.messages = [
             ConversationEvent(seq, is_drop, bytes_of(body), *more)
             for seq, is_drop, body, *more in data["messages"]
         ]
 
     def reduced(self, compaction: Compaction) -> Self:
-        """The messages that are not dropped."""
+        """Keep the messages that are not dropped."""
         kept = type(self)()
         checkpoint = compaction.view.checkpoint
         body = fields_of(checkpoint.body) if checkpoint is not None else {}
-        # Records that were not part of the conversation when the latest state was taken.
+        # The program had not added these yet when it saved the latest state; it adds them after a restore.
         unsaid = frozenset(body.get("unsaid", ()))
         kept.messages = list(standing_messages(self.messages, unsaid, compaction.read))
         return kept
 
     def shed(self, upto_seq: int, kept: Self) -> None:
-        """What stays, and what came since."""
+        """Take what stays, and keep what came since."""
         self.messages = kept.messages + [said for said in self.messages if said.seq > upto_seq]
 
     def blobs(self) -> Iterator[str]:
-        """Those of long messages."""
+        """The blobs of long messages."""
         for said in self.messages:
             yield from values_in(said.body or b"")
 
@@ -83,13 +83,13 @@ class ConversationFold(FeatureFold):
 CONVERSATION: Final = Slot("conversation", ConversationFold)
 
 
-def _dump_said(said: ConversationEvent, *, whole: bool) -> list[Any]:
+def _dump_event(said: ConversationEvent, *, whole: bool) -> list[Any]:
     mends = [] if said.mends_upto is None else [said.mends_upto]
     return [said.seq, said.is_drop, text_of(said.body) if whole else None, *mends]
 
 
-class _Standing:
-    """A record of the conversation, how many of its messages are left, and how many were dropped before it came."""
+class _Remaining:
+    """An event, how many of its messages are left, and how many messages were dropped before it came."""
 
     def __init__(self, said: ConversationEvent, count: int, dropped_before: int) -> None:
         self.said = said
@@ -100,11 +100,11 @@ class _Standing:
 def standing_messages(
     messages: Iterable[ConversationEvent], unsaid: AbstractSet[int], read: Read
 ) -> Iterator[ConversationEvent]:
-    """The records of messages that are not dropped: without the dropped ones where all of a record's are.
+    """The events that still have messages in the conversation. An event of which some are left stays whole.
 
-    Those that the program had not come to stay as they are: it may come to them later.
+    Events in ``unsaid`` stay as they are, because the program has not reached them yet.
     """
-    standing: list[_Standing] = []
+    standing: list[_Remaining] = []
     dropped = total = 0
     ahead: list[ConversationEvent] = []
     for said in messages:
@@ -117,7 +117,7 @@ def standing_messages(
         else:
             if said.mends_upto is not None:
                 _shorten(standing, _kept(said) + dropped)
-            standing.append(_Standing(said, len(value), total))
+            standing.append(_Remaining(said, len(value), total))
         while standing and standing[0].count <= dropped:
             dropped -= standing.pop(0).count
     for number, one in enumerate(standing):
@@ -127,9 +127,10 @@ def standing_messages(
     yield from ahead
 
 
-def _shorten(standing: list[_Standing], room: int) -> None:
-    """Only so many messages stay: the rest are replaced. An earlier repair before them still counts, if it only took away."""
+def _shorten(standing: list[_Remaining], room: int) -> None:
+    """Keep only so many messages: a repair replaces the rest."""
     whole = 0
+    # An event with no message left may be an earlier repair that only removed some: it stays if room is left.
     while whole < len(standing) and room:
         standing[whole].count = min(standing[whole].count, room)
         room -= standing[whole].count
@@ -142,7 +143,10 @@ def _kept(said: ConversationEvent) -> int:
 
 
 def _rebased(said: ConversationEvent, dropped_since: int) -> ConversationEvent:
-    """A repair counts from the beginning of the conversation; what was dropped after it is not there any more."""
+    """A repair says how many messages from the beginning stay.
+
+    Messages dropped since then no longer count.
+    """
     if said.mends_upto is None or not dropped_since:
         return said
     return said._replace(body=rewritten(said.body or b"{}", keep=max(0, _kept(said) - dropped_since)))

@@ -1,7 +1,7 @@
-"""Messages and the calls in them, recognised by their shape: what chat models are sent and what they answer.
+"""Recognises messages and the calls in them by their shape, and writes them on one line.
 
-A message is an object with a role and a content: as OpenAI's and compatible clients write it, with a list of parts as
-Anthropic's, Google's and others do, or the same as a dataclass or model. It knows no client and imports none.
+A message is an object with a role and a content: as OpenAI's API has it, with a list of parts as in
+Anthropic's and Google's, or the same as a dataclass or pydantic model. It knows no client and imports none.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ _RESULT_PARTS: Final = ("tool_result", "tool-return", "function_call_output")
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of an object, also of one with a type; None for anything else."""
+    """The fields of an object, typed or not; None for anything else."""
     if type(value) is not dict:
         return None
     if "$" in value:
@@ -27,7 +27,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def role_of(value: Any) -> str | None:
-    """Whose message this is; None if it is none. It may be looked at with its content left as a reference."""
+    """The role of a message; None if this is no message. Its content may be an unresolved reference."""
     fields = fields_of(value)
     if fields is None or not any(name in fields for name in _BODIES):
         return None
@@ -38,21 +38,21 @@ def role_of(value: Any) -> str | None:
 
 
 def message_line(value: Any) -> str:
-    """What a message says, in a line: its text, then the calls it makes."""
+    """A message on one line: its text, then its calls."""
     fields = fields_of(value)
     if fields is not None and fields.get("type") in (*_CALL_PARTS, *_RESULT_PARTS):
-        return _part(value)  # an item of the responses API stands by itself
+        return _part(value)  # an item of the responses API has no role
     if fields is None or role_of(value) is None:
         return one_line(value, _TEXT_CHARS_MAX) if type(value) is str else readable(value, _TEXT_CHARS_MAX)
-    said = _spoken(fields.get("content")) + _spoken(fields.get("parts"))
+    texts = _spoken(fields.get("content")) + _spoken(fields.get("parts"))
     calls = [_call(call) for call in fields.get("tool_calls") or () if type(call) is dict]
     if type(fields.get("function_call")) is dict:
         calls.append(_call(fields["function_call"]))
-    return "; ".join([part for part in [*said, *calls] if part]) or "(empty)"
+    return "; ".join([part for part in [*texts, *calls] if part]) or "(empty)"
 
 
 def call_text(name: str, arguments: Any, *, named: bool = True) -> str:
-    """``search(query="debt")``; unless ``named``, of a single argument only the value."""
+    """``search(query="debt")``; unless ``named``, a single argument without its name."""
     if type(arguments) is str:
         arguments = _parsed(arguments)
     if type(arguments) is not dict or "$" in arguments:
@@ -74,7 +74,7 @@ def _parsed(arguments: str) -> Any:
 
 
 def _call(call: dict[str, Any]) -> str:
-    """A call however it is written: under ``function``, or by itself."""
+    """A call, with its name and arguments under ``function`` or at the top."""
     inner = call.get("function")
     function = inner if type(inner) is dict else call
     name = function.get("name") or function.get("tool_name") or "?"
@@ -83,7 +83,7 @@ def _call(call: dict[str, Any]) -> str:
 
 
 def _spoken(content: Any) -> list[str]:
-    """The texts and calls in a content: a text, or a list of parts."""
+    """The texts and calls in a content, which is a text or a list of parts."""
     if content is None:
         return []
     if type(content) is str:

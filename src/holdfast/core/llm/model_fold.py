@@ -1,4 +1,4 @@
-"""Model calls under way, folded from a journal: the latest request, and what has arrived of streamed answers."""
+"""Folds model calls that are under way: the latest request, and what has arrived of streamed answers."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class ModelFold(FeatureFold):
-    """``latest_request`` is the intent of the model call that began last: what it refers to is stored already.
+    """``latest_request`` is the intent of the latest model call. What it refers to is stored already.
 
-    ``partials`` are the answers that are not whole: per call, the bodies of their chunks.
+    ``partials`` are the answers that are not complete: per call, the bodies of their chunks.
     """
 
     sees_outcomes: ClassVar[bool] = True
@@ -24,29 +24,29 @@ class ModelFold(FeatureFold):
         self.partials: dict[str, list[bytes]] = {}
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A model call begins, or a piece of its answer came."""
+        """Fold the beginning of a model call, or a chunk of its answer."""
         if event.kind == Kind.STEP_STARTED:
             self.latest_request = event
         elif not is_hollow(event.body):
             self.partials.setdefault(event.key, []).append(event.body)
 
     def concluded(self, event: Event, *, good: bool) -> None:
-        """The whole answer is recorded: its pieces are not needed."""
+        """Drop the chunks of an answer that is recorded whole."""
         if good:
             self.partials.pop(event.key, None)
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
-        """The pieces."""
+        """The chunks."""
         return {
             "partials": {key: [body.decode() for body in bodies] for key, bodies in self.partials.items()}
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """The pieces. Which request came last is not kept: the next one is stored whole."""
+        """The chunks. The latest request is not kept, so the next request is stored whole."""
         self.partials = {key: [body.encode() for body in bodies] for key, bodies in data["partials"].items()}
 
     def reduced(self, compaction: Compaction) -> Self:
-        """The pieces of calls that stay."""
+        """Keep the chunks of calls that stay."""
         kept = type(self)()
         kept.partials = {key: bodies for key, bodies in self.partials.items() if key in compaction.calls}
         return kept

@@ -1,7 +1,8 @@
-"""Whether a failure of a model's provider will pass by itself: told from its status, its headers and its words.
+"""Decides whether a provider's failure will pass by itself, from its status, headers and text.
 
-What the request itself caused (a wrong key, an unknown model, a context that is too long) does not pass, and waiting for
-it would hide it. It knows HTTP and the words of common servers, and no client.
+An error that the request caused (a wrong key, an unknown model, a context that is too long) does not pass,
+and waiting would hide it. The module knows HTTP and the texts of common servers. It imports no client: it
+recognises exceptions by their class names and attributes.
 """
 
 from collections.abc import Mapping
@@ -32,11 +33,11 @@ _RESETS: Final = (
 )
 _WORDS_MAX: Final = 200
 _EPOCH_MIN: Final = 1_000_000_000
-"""A number this large in a reset header is a time, not a span."""
+"""A number this large in a reset header is a time since 1970, not a duration."""
 
 
 class Signs(NamedTuple):
-    """What is known of a failure."""
+    """What is known about a failure."""
 
     status: int | None = None
     headers: Mapping[str, str] = {}
@@ -49,44 +50,45 @@ class Signs(NamedTuple):
 
 
 def outage_of(signs: Signs, now: float) -> Outage | None:
-    """The outage that these signs tell of; None where waiting does not help."""
+    """The outage that these signs show; None if waiting does not help."""
     words = signs.words.lower()
     if signs.status == _TOO_MANY:
         is_quota = any(word in words for word in _QUOTA)
         kind: OutageKind = "quota" if is_quota else "rate_limited"
-        return Outage(kind, _said(signs, "too many requests"), reset_at(signs.headers, now))
+        return Outage(kind, _reason(signs, "too many requests"), reset_at(signs.headers, now))
     if signs.status is not None and any(word in words for word in _LOADING):
-        return Outage("loading", _said(signs, "the model is still loading"), _retry_at(signs.headers, now))
+        return Outage("loading", _reason(signs, "the model is still loading"), _retry_at(signs.headers, now))
     if signs.status in _UNAVAILABLE:
         return Outage(
             "unavailable",
-            f"status {signs.status}: {_said(signs, 'no reason given')}",
+            f"status {signs.status}: {_reason(signs, 'no reason given')}",
             _retry_at(signs.headers, now),
         )
     if signs.status is not None and signs.status >= 400:
         return None
     if signs.is_cut_off:
-        return Outage("cut_off", _said(signs, "the connection was closed in the middle of the answer"))
+        return Outage("cut_off", _reason(signs, "the connection was closed in the middle of the answer"))
     if signs.is_timeout:
-        return Outage("stalled", _said(signs, "no answer in time"))
+        return Outage("stalled", _reason(signs, "no answer in time"))
     if signs.is_connection:
-        return Outage("unreachable", _said(signs, "cannot be reached"))
+        return Outage("unreachable", _reason(signs, "cannot be reached"))
     if signs.is_garbled:
-        return Outage("garbled", _said(signs, "an answer that makes no sense"))
+        return Outage("garbled", _reason(signs, "an answer that makes no sense"))
     return None
 
 
 def backoff_s(looks: int, patience: Patience, chance: float) -> float:
-    """How long to wait before the next look: twice as long each time, up to a bound, and never quite the same.
+    """How long to wait before the next try: twice as long each time, up to a bound, with jitter.
 
-    ``chance`` is a random number in [0, 1): a provider that comes back is not to be met by all at once.
+    ``chance`` is a random number in [0, 1). Without it, all runs would return to a recovered provider at
+    once.
     """
     longest = min(patience.first_s * 2.0 ** min(looks, 30), patience.longest_s)
     return longest * (0.5 + chance / 2)
 
 
 def reset_at(headers: Mapping[str, str], now: float) -> float | None:
-    """When a limit is lifted, as the provider says: the earliest time at which all that it names are; None if it names none."""
+    """When all limits that the provider names are lifted; None if it names no time."""
     asked = _retry_at(headers, now)
     if asked is not None:
         return asked
@@ -100,7 +102,7 @@ def _retry_at(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _moment(text: str | None, now: float) -> float | None:
-    """A time from a header: seconds, a span as ``6m0s``, a date, or seconds since the epoch."""
+    """A time from a header: seconds, a duration such as ``6m0s``, a date, or seconds since 1970."""
     if not text:
         return None
     text = text.strip()
@@ -114,7 +116,7 @@ def _moment(text: str | None, now: float) -> float | None:
 
 def _date(text: str) -> float | None:
     from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime  # brings sockets along, and few providers send dates
+    from email.utils import parsedate_to_datetime  # imports sockets, and few providers send dates
 
     try:
         when = parsedate_to_datetime(text)
@@ -134,12 +136,12 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and 0 <= number < float("inf") else None
 
 
-def _said(signs: Signs, otherwise: str) -> str:
+def _reason(signs: Signs, otherwise: str) -> str:
     words = " ".join(signs.words.split())
     return (words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 1]}…") or otherwise
 
 
-# -- what an exception of any client shows --------------------------------------------------------------------
+# -- from exceptions of any client ---------------------------------------------------------------------------
 
 _TIMEOUTS: Final = frozenset(
     {"APITimeoutError", "ReadTimeout", "TimeoutException", "ConnectTimeout", "PoolTimeout", "WriteTimeout"}
@@ -153,11 +155,14 @@ _CONNECTIONS: Final = frozenset(
 
 
 _KINDS: Final = {"server_error": 500, "api_error": 500, "overloaded_error": 529, "rate_limit_error": 429}
-"""The words by which providers tell in a stream what its status cannot tell any more."""
+"""The types of error events in a stream, with the status they correspond to.
+
+The status of a stream was 200.
+"""
 
 
 def signs_of(error: BaseException) -> Signs:
-    """What an exception shows of why it was raised: by its class names, and the fields that HTTP clients give theirs."""
+    """What an exception shows about its cause, by its class names and the attributes of HTTP clients."""
     names = {cls.__name__ for cls in type(error).__mro__}
     cause = error.__cause__
     behind = {cls.__name__ for cls in type(cause).__mro__} if cause is not None else set()
@@ -186,9 +191,9 @@ def _lowered(headers: Any) -> dict[str, str]:
 
 
 def _words(error: BaseException) -> str:
-    told = str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
     cause = error.__cause__
-    if cause is not None and str(cause) and str(cause) not in told:
-        told = f"{told.rstrip('.')}: {cause}"
+    if cause is not None and str(cause) and str(cause) not in text:
+        text = f"{text.rstrip('.')}: {cause}"
     code = getattr(error, "code", None)
-    return f"{told} ({code})" if isinstance(code, str) and code not in told else told
+    return f"{text} ({code})" if isinstance(code, str) and code not in text else text

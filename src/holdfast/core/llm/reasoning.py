@@ -1,7 +1,7 @@
-"""The reasoning trace of a run: what the agent noted with ``run.think``, and what its models reasoned before they answered.
+"""The reasoning trace of a run: what the agent noted with ``run.think``, and what models reasoned.
 
-Answers are recognised by their shape, as providers write them: a chat completion, a response with output items, a message with
-parts. It knows no client and imports none. What a provider keeps to itself (encrypted or redacted reasoning) is not there.
+Answers are recognised by their shape: a chat completion, a response with output items, a message with parts.
+It knows no client and imports none. Encrypted or redacted reasoning is not shown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,11 +18,14 @@ from holdfast.model.events import Event, Kind
 THOUGHT: Final = "thought"
 
 Read = Callable[[str, int], bytes | None]
-"""The content at an address, of so many bytes; None where it is too long to be looked at."""
+"""Reads the blob at an address, of so many bytes; None if it is too long to read."""
 
 _OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
-"""Where a message carries its reasoning; the first that is there: others repeat it in another form."""
+"""The fields for reasoning in a message.
+
+The first one present counts: the others repeat it in another form.
+"""
 _REASONING_PARTS: Final = frozenset({"thinking", "reasoning", "reasoning.text", "reasoning.summary"})
 _REASONING_TEXTS: Final = ("thinking", "reasoning", "text", "content", "summary")
 _CALL_PARTS: Final = frozenset({"tool_use", "tool-call", "tool_call", "function_call"})
@@ -46,9 +49,9 @@ class ModelReply(NamedTuple):
 
 
 class Thought(NamedTuple):
-    """One thought: the events it comes from, when it was recorded, the call it belongs to, and the text.
+    """One thought: the events it comes from, when it was recorded, its call and model, and the text.
 
-    ``call`` and ``model`` are empty for what the agent noted itself. ``is_partial``: its call has not ended.
+    ``call`` and ``model`` are empty for a note of the agent. ``is_partial``: its call has not ended.
     """
 
     seqs: tuple[int, ...]
@@ -59,11 +62,11 @@ class Thought(NamedTuple):
     is_partial: bool = False
 
 
-# -- what a model said --------------------------------------------------------------------------------------------
+# -- answers of models ---------------------------------------------------------------------------------------
 
 
 def speech_of(answer: Any) -> ModelReply:
-    """What an answer says, by its shape; empty for what is no answer of a model."""
+    """The texts, calls and reasoning of an answer; empty if it has no known shape."""
     if type(answer) is str:
         return _spoken(answer)
     fields = fields_of(answer)
@@ -73,7 +76,7 @@ def speech_of(answer: Any) -> ModelReply:
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """A text and the reasoning in front of it, for models that write both into one: ``<think>…</think>…``."""
+    """A text and the reasoning before it, for models that write both in one text: ``<think>…</think>…``."""
     begun = text.lstrip()
     if not begun.startswith(_THINK[0]):
         return text, ""
@@ -82,7 +85,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 
 def _messages_in(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The messages of an answer: of each choice or candidate, the output items together, or the answer itself."""
+    """The messages of an answer: one per choice or candidate, its output items as one, or the answer."""
     for choice in _list(fields.get("choices")):
         inner = fields_of(choice) or {}
         yield fields_of(inner.get("message")) or ({"content": inner["text"]} if "text" in inner else {})
@@ -108,7 +111,7 @@ def _spoken_by(message: dict[str, Any]) -> ModelReply:
 
 
 def _spoken(content: Any, depth: int = 0) -> ModelReply:
-    """What a content says: a text, a part, or a list of parts."""
+    """What a content says, which is a text, a part, or a list of parts."""
     if depth > _DEPTH_MAX or not content:
         return ModelReply()
     if type(content) is str:
@@ -131,7 +134,7 @@ def _spoken(content: Any, depth: int = 0) -> ModelReply:
 
 
 def _reasoned(content: Any, depth: int = 0) -> ModelReply:
-    """The reasoning in something that is reasoning: a text, a part, or a list of either."""
+    """The text of reasoning, which is a text, a part, or a list of either."""
     if depth > _DEPTH_MAX or not content:
         return ModelReply()
     if type(content) is str:
@@ -144,7 +147,7 @@ def _reasoned(content: Any, depth: int = 0) -> ModelReply:
 
 
 def _asked(call: Any) -> ToolRequest | None:
-    """A call however it is written: under ``function``, or by itself."""
+    """A call, with its name and arguments under ``function`` or at the top."""
     fields = fields_of(call)
     if fields is None:
         return None
@@ -177,16 +180,16 @@ def _list(value: Any) -> list[Any]:
     return value if type(value) is list else []
 
 
-# -- the trace ----------------------------------------------------------------------------------------------------
+# -- the trace -----------------------------------------------------------------------------------------------
 
 
 class Trace:
-    """Makes thoughts of events, in the order of the journal."""
+    """Turns events, in the order of the journal, into thoughts."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._models: dict[str, tuple[str, str]] = {}
-        """Calls of models that have not ended: their names and models."""
+        """Model calls that have not ended: their names and models."""
         self._chunks: dict[str, list[Event]] = {}
 
     def add(self, event: Event) -> list[Thought]:
@@ -204,7 +207,7 @@ class Trace:
         return []
 
     def unfinished(self) -> list[Thought]:
-        """What the models whose calls have not ended have reasoned so far."""
+        """The reasoning so far of model calls that have not ended."""
         return [
             thought
             for key, chunks in self._chunks.items()
@@ -223,13 +226,13 @@ class Trace:
         return [Thought((event.seq,), event.at, call, model, text) for text in speech_of(answer).reasoning]
 
     def _partial(self, key: str, chunks: Sequence[Event]) -> Thought | None:
-        told = standing(chunks)
-        text = fold_partial(body for _, body in told).reasoning
+        counting = standing(chunks)
+        text = fold_partial(body for _, body in counting).reasoning
         if not text.strip():
             return None
         call, model = self._models.get(key, (chunks[0].name, ""))
         return Thought(
-            tuple(event.seq for event, _ in told), told[-1][0].at, call, model, text, is_partial=True
+            tuple(event.seq for event, _ in counting), counting[-1][0].at, call, model, text, is_partial=True
         )
 
 
@@ -241,23 +244,23 @@ def thoughts_in(events: Iterable[Event], read: Read) -> list[Thought]:
 
 
 def model_of(intent: bytes) -> str | None:
-    """The model that a call asks, by the body of its intent; None for a call of something else."""
+    """The model of a call, from the body of its intent; None if it is no model call."""
     return str(event_fields.fields_of(intent).get("model") or "") if is_model(intent) else None
 
 
 def standing(chunks: Sequence[Event]) -> list[tuple[Event, dict[str, Any]]]:
-    """The chunks of a call that count, with their bodies: of its latest try, and of those that this one goes on from."""
-    told: list[tuple[Event, dict[str, Any]]] = []
+    """The chunks of a call that count, with their bodies: of its latest try and the tries it continues."""
+    counting: list[tuple[Event, dict[str, Any]]] = []
     for event in chunks:
         body = contents_of(event.body)
-        if told and body.get("try") != told[-1][1].get("try") and not body.get("continues"):
-            told = []
-        told.append((event, body))
-    return told
+        if counting and body.get("try") != counting[-1][1].get("try") and not body.get("continues"):
+            counting = []
+        counting.append((event, body))
+    return counting
 
 
 def value_in(body: bytes, read: Read) -> Any:
-    """The value in a body, wherever it lies; None where there is none, or it is too long to be looked at."""
+    """The value in a body or its blob; None if there is none, or if it is too long to read."""
     fields = event_fields.fields_of(body)
     if "value_blob" not in fields:
         return part_of(body, "value")

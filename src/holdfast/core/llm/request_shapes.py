@@ -1,7 +1,7 @@
-"""Requests to models and their answers, recognised by their shape: what is asked in a line, and what it took.
+"""Recognises requests to models and their answers by shape: a line for people, and the tokens used.
 
-It knows OpenAI's chat completions, responses and embeddings and what is compatible with them, Anthropic's messages, and
-messages made of parts; of anything else it tells what it can and invents nothing.
+It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, and messages made of
+parts. Of other shapes it reads what it can and invents nothing.
 """
 
 from collections.abc import Mapping
@@ -17,32 +17,31 @@ _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 
 
 def summary(request: Any, identity: str) -> dict[str, Any]:
-    """A request as its intent tells it to people: how long the conversation is, and its end. ``identity`` is of all of it."""
-    told: dict[str, Any] = {}
+    """What an intent records of a request: the number of messages, the last one, and its identity."""
+    summarized: dict[str, Any] = {}
     if type(request) is dict:
-        said = next((request[name] for name in _CONVERSATIONS if name in request), None)
-        if type(said) is list:
-            told["messages"] = len(said)
-            said = said[-1] if said else None
-        if said is not None:
-            role = role_of(said)
-            told["last"] = one_line(
-                f"{role}: {message_line(said)}" if role else message_line(said), _LINE_CHARS_MAX
-            )
-    return {**told, "request": identity}
+        last = next((request[name] for name in _CONVERSATIONS if name in request), None)
+        if type(last) is list:
+            summarized["messages"] = len(last)
+            last = last[-1] if last else None
+        if last is not None:
+            role = role_of(last)
+            line = f"{role}: {message_line(last)}" if role else message_line(last)
+            summarized["last"] = one_line(line, _LINE_CHARS_MAX)
+    return {**summarized, "request": identity}
 
 
 def asked_line(intent: Mapping[str, Any]) -> str:
-    """What a model is asked, from the intent of the call: ``gpt-4o, 3 messages: user: Go on``."""
-    told = intent.get("args")
-    args = told if isinstance(told, dict) else {}
+    """A request on one line, from the intent of the call: ``gpt-4o, 3 messages: user: Go on``."""
+    given = intent.get("args")
+    args = given if isinstance(given, dict) else {}
     sent = count(args["messages"], "message") if type(args.get("messages")) is int else ""
     head = ", ".join(part for part in (str(intent.get("model") or ""), sent) if part)
     return ": ".join(part for part in (head, str(args.get("last") or "")) if part)
 
 
 def answered_line(value: Any) -> str | None:
-    """What a model's answer says, in a line; None for one whose shape is not known."""
+    """A model's answer on one line; None if its shape is not known."""
     if type(value) is str:
         return one_line(value, _ANSWER_CHARS_MAX)
     if type(value) is not dict:
@@ -62,7 +61,7 @@ def answered_line(value: Any) -> str | None:
 
 
 def tokens_line(usage: Mapping[str, Any]) -> str:
-    """``120 tokens in, 30 out``; empty where nobody knows."""
+    """``120 tokens in, 30 out``; empty if neither is known."""
     sent, got = usage.get("input_tokens"), usage.get("output_tokens")
     if sent is None and got is None:
         return ""
@@ -77,7 +76,7 @@ def tokens_line(usage: Mapping[str, Any]) -> str:
 
 
 def parts(request: Any) -> dict[str, Any]:
-    """A request by its parts, each message one of them: for telling two requests apart."""
+    """The parts of a request by name, each message one of them, to show how two requests differ."""
     if type(request) is not dict:
         return {"request": request}
     found: dict[str, Any] = {}
@@ -90,22 +89,21 @@ def parts(request: Any) -> dict[str, Any]:
 
 
 def model_in(request: Any) -> str:
-    """The model that a request names; empty where it names none."""
+    """The model that a request names; empty if it names none."""
     name = request.get("model") if type(request) is dict else None
     return name if type(name) is str else ""
 
 
 def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
-    """What an answer says it took; nothing of what it does not say."""
+    """The usage that an answer reports. What it does not report is None."""
     fields = _fields(answer)
     usage = _fields(fields.get("usage"))
     named = fields.get("model") or fields.get("model_name")
     sent = _count(usage, "prompt_tokens", "input_tokens")
     cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
     cached = _count(usage, "cache_read_tokens") if cached is None else cached
-    if (
-        "cache_read_input_tokens" in usage and sent is not None
-    ):  # Anthropic counts these apart from the others
+    if "cache_read_input_tokens" in usage and sent is not None:
+        # Anthropic's input tokens do not include the cached ones; OpenAI's do.
         cached = _count(usage, "cache_read_input_tokens")
         sent += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
     return Usage(
@@ -121,14 +119,14 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
 
 
 def known_of(usage: Usage) -> dict[str, Any]:
-    """The usage as it is recorded: what nobody knows is not there."""
+    """The usage as it is recorded: without what is unknown."""
     return {
         name: value for name, value in usage._asdict().items() if value is not None and not _is_blank(value)
     }
 
 
 def usage_of(recorded: Mapping[str, Any]) -> Usage:
-    """The usage from its record; fields of a later version are passed over."""
+    """The usage from its record. Fields of a later version are ignored."""
     return Usage(**{name: value for name, value in recorded.items() if name in Usage._fields})
 
 

@@ -1,7 +1,8 @@
-"""Looking out for circles on the way of every step, at next to no cost while everything is new.
+"""Loop detection on the path of every step: nearly free as long as every call is new.
 
-A call that was not made lately is new, whatever came of it: there is nothing to count, and it is only kept as it is
-until something may have come again. The signs are those that ``Loops`` would give, had it seen every fact at once.
+A call that was not made recently is new, whatever its result, so it is only kept in a queue. The first
+repeated call loads ``Loops`` and passes the queue to it. The signs are the same as if ``Loops`` had seen
+every fact at once.
 """
 
 from collections import deque
@@ -16,27 +17,31 @@ if TYPE_CHECKING:
 
 
 def nudge_in(signs: Iterable[Signed]) -> str:
-    """What the model is to be told after these signs; empty if nothing, or if something new has come since."""
-    told = [signed.text for signed in signs if signed.level not in {"warn", "pause"}]
-    return told[-1] if told else ""
+    """The text to give the model after these signs; empty if there is none, or if the loop was left since."""
+    # Every other level, such as "left", has an empty text and so ends the nudge before it.
+    texts = [signed.text for signed in signs if signed.level not in {"warn", "pause"}]
+    return texts[-1] if texts else ""
 
 
 class LoopDetector:
-    """Takes in calls and thoughts one by one, and gives the sign that each calls for, if any."""
+    """Takes calls and thoughts one by one, and returns the sign of a loop for each, if there is one."""
 
     def __init__(self, policy: LoopPolicy) -> None:
         self.has_news = False
-        """Whether the last fact was something new."""
+        """Whether the last fact was new."""
         self._policy = policy
         self._memory = policy.memory
         self._loops: Loops | None = None
         self._lately: dict[Called, None] = {}
-        """The calls made last, the oldest first."""
+        """The recent calls, the oldest first."""
         self._waiting: deque[tuple[Called, bytes, Manner]] = deque(maxlen=policy.memory)
-        """New calls that ``_loops`` has not seen. Those that fall out of it would be forgotten there, too."""
+        """New calls that ``_loops`` has not seen.
+
+        It would have forgotten those that fall out of this queue.
+        """
 
     def call(self, called: Called, outcome: bytes, manner: Manner) -> Sign | None:
-        """A call came to its end, with the outcome in this body."""
+        """Take a call that has ended; ``outcome`` is the body of its outcome."""
         if manner == "off":
             self.has_news = False
             return None
@@ -49,13 +54,13 @@ class LoopDetector:
         if len(lately) > self._memory:
             del lately[next(iter(lately))]
         if len(waiting) == self._memory:
-            self._loops = None  # all that it knows lies too far back
+            self._loops = None  # everything that it knows is older than the memory allows
         waiting.append((called, outcome, manner))
         self.has_news = True
         return None
 
     def thought(self, text: str) -> Sign | None:
-        """The agent said something to itself."""
+        """Take a thought of the agent."""
         return self._see(Thought(text), None)
 
     def _see(self, fact: Act | Thought, manner: Manner) -> Sign | None:

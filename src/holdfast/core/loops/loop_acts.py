@@ -1,7 +1,7 @@
-"""What a recorded call is in the search for circles: from its intent and its outcome, as their bodies stand.
+"""Reduces a recorded call to (name, arguments, result) for loop detection.
 
-The same bodies tell the same, live and read back. How long a call took, where it stands and which process made it play
-no part.
+It reads only the bodies of intent and outcome, so a live call and the same call read back give the same act.
+Duration, position and process of a call play no part.
 """
 
 from collections.abc import Hashable
@@ -17,9 +17,9 @@ Called = tuple[str, Hashable]
 
 
 def arguments_of(key: str, intent: bytes) -> Hashable:
-    """What tells a call from others of its name: its arguments, while they stand in its intent.
+    """What distinguishes a call from others of its name: its arguments, or the address of long ones.
 
-    An explicit key stands for the arguments, as in the call's identity.
+    An explicit key replaces the arguments, as in the call's identity.
     """
     if key.endswith(".k"):
         return key
@@ -28,10 +28,10 @@ def arguments_of(key: str, intent: bytes) -> Hashable:
 
 
 def act_of(called: Called, outcome: bytes) -> Act:
-    """The act of a call that came to this outcome: its value, or its failure without the traceback.
+    """The act of a call with this outcome: its value, or its failure without the traceback.
 
-    Results are told by Python's own hash, so that nothing of them is kept. That differs from process to process: an act
-    is not to be written down.
+    The result is only kept as Python's hash, to save memory. That hash differs in each process, so an act
+    must not be stored.
     """
     value = raw_part(outcome, "value")
     if value is not None:
@@ -43,16 +43,16 @@ def act_of(called: Called, outcome: bytes) -> Act:
 
 
 def manner_of(intent: bytes) -> Manner:
-    """How the call declared itself when it was made."""
+    """How the tool of a call wants to be treated by loop detection, as its intent records it."""
     declared: Any = fields_of(intent).get("loops")
     return Thresholds(*declared) if isinstance(declared, list) else declared
 
 
 def is_tool(intent: bytes) -> bool:
-    """Whether a tool was called, and not a plain step of the program's own."""
+    """Whether the call is of a tool, and not a plain step of the program."""
     return fields_of(intent).get("tool") is True
 
 
 def declared_as(manner: Manner) -> Any:
-    """The manner as it stands in an intent; see ``manner_of``."""
+    """The manner as an intent records it; ``manner_of`` is the inverse."""
     return list(manner) if isinstance(manner, Thresholds) else manner

@@ -1,14 +1,14 @@
-"""Whether an agent is in a loop, decided from what it did and thought, one small fact at a time.
+"""Decides whether an agent is in a loop, from its calls and thoughts, one at a time.
 
-It knows names, digests and texts; it refuses to know what they mean, where they come from and what is done about a
-sign. The invariant: only repetition gives a sign. Whatever is new (a call not made lately, or an old one with
-another result) is progress, and progress begins every count again. So three things are found:
+It compares names, arguments, hashes and texts, and does not know what they mean. The invariant: only
+repetition gives a sign. A call that was not made recently, or that has another result than before, is
+progress, and progress resets every count. Three patterns are found:
 
-- repeat: the same call gives the same result, again, with nothing new since; also with other old calls in between
-- alternation: two or three calls that follow each other round after round: A-B-A-B, A-B-C-A-B-C
-- thought: the same words, or nearly the same, with nothing new done since; a changed number is a new thought
+- repeat: the same call gives the same result again, with nothing new since; other old calls may be in between
+- alternation: two or three calls in turn, round after round: A-B-A-B, A-B-C-A-B-C
+- thought: nearly the same words again, with nothing new done since; another number makes it a new thought
 
-What is kept is bounded by the policy's ``memory``. It is derived: given the same facts again, the counts are the same.
+The policy's ``memory`` bounds what is kept. The same facts in the same order give the same signs.
 """
 
 import re
@@ -34,7 +34,7 @@ PERIODS: Final = (2, 3)
 
 
 class _Known:
-    """A call with its result, not long ago: how often in all, when last, and how often since which news."""
+    """A recent call with its result: how often in all, when last, and how often since the last progress."""
 
     __slots__ = ("at", "news", "since", "times")
 
@@ -43,12 +43,14 @@ class _Known:
 
 
 class Loops:
-    """What was done and thought lately. ``see`` takes the next fact and gives the sign it calls for, if any."""
+    """The recent calls and thoughts.
+
+    ``see`` takes the next one and returns a sign if it is part of a loop.
+    """
 
     def __init__(self, policy: LoopPolicy | None = None) -> None:
-        """Begin with nothing seen."""
         self.has_news = False
-        """Whether the last fact was something new."""
+        """Whether the last fact was new."""
         self._policy = policy or LoopPolicy()
         self._declared: dict[str, Thresholds] = {}
         self._at = self._news = 0
@@ -56,12 +58,12 @@ class Loops:
         self._polled: dict[tuple[str, Hashable], tuple[Hashable, int]] = {}
         self._tail: list[Act] = []
         self._matched = dict.fromkeys(PERIODS, 0)
-        """Per period, how many of the last acts were the same as the one so many before."""
+        """Per period, how many of the last acts in a row equal the act one period before."""
         self._words: frozenset[str] = frozenset()
         self._thought_times = 0
 
     def see(self, fact: Act | Thought, manner: Manner = None) -> Sign | None:
-        """Take in one more fact; a call's ``manner`` is what it declares of itself."""
+        """Take one more fact; ``manner`` is how the tool of a call wants to be treated."""
         self.has_news = False
         if not self._policy.on or manner == "off":
             return None
@@ -76,7 +78,7 @@ class Loops:
             self._declared[fact.name] = manner
         return self._act(fact)
 
-    # -- acts --------------------------------------------------------------------------------------------------
+    # -- acts ------------------------------------------------------------------------------------------------
 
     def _act(self, act: Act) -> Sign | None:
         known = self._known.pop(act, None)
@@ -86,7 +88,7 @@ class Loops:
         if known.news != self._news:
             known.news, known.since = self._news, 0
         known.times, known.since, known.at = known.times + 1, known.since + 1, self._at
-        self._known[act] = known  # last: the oldest stand first
+        self._known[act] = known  # taken out above and put last, so the oldest are first for ``_expire``
         self._extend_tail(act)
         if self.has_news:
             return None
@@ -94,7 +96,7 @@ class Loops:
         return max(signs, key=lambda sign: LEVELS.index(sign.level), default=None)
 
     def _poll(self, act: Act) -> None:
-        """A polling tool is not seen at all, until it answers something else."""
+        """Ignore the repeated calls of a polling tool. Another answer than before is progress."""
         call = (act.name, act.arguments)
         last = self._polled.pop(call, None)
         self._polled[call] = (act.result, self._at)
@@ -103,16 +105,20 @@ class Loops:
             self._break_tail()
 
     def _progress(self) -> None:
-        """Something new: whatever was repeated before, it led somewhere."""
+        """Reset the counts, because something new happened: the repetition before it led to it."""
         self.has_news = True
         self._news += 1
         self._words, self._thought_times = frozenset(), 0
 
-    def _break_tail(self) -> None:  # not for a new act: that may be the first of a circle
+    def _break_tail(self) -> None:
+        # Only for polls. A new act stays in the tail, because it may be the first act of a loop.
         self._tail, self._matched = [], dict.fromkeys(PERIODS, 0)
 
     def _expire(self) -> None:
-        """Forget what lies too far back. The oldest stand first, and no two are of the same age."""
+        """Forget what is too old.
+
+        The oldest are first and no two have the same age, so one check is enough.
+        """
         oldest = self._at - self._policy.memory
         for act, known in self._known.items():
             if known.at < oldest:
@@ -142,8 +148,8 @@ class Loops:
             (act.name,),
             known.times,
             what=f"{act.name} ran {known.times} times with the same arguments and the same result",
-            text=f"You have called {act.name} with the same arguments {known.times} times and got the same result; "
-            "try something else or finish.",
+            text=f"You have called {act.name} with the same arguments {known.times} times and got the same "
+            "result; try something else or finish.",
         )
 
     def _alternation(self) -> Sign | None:
@@ -151,7 +157,7 @@ class Loops:
             rounds = self._matched[period] // period + 1
             circle = self._tail[-period:]
             if rounds < 2 or len(set(circle)) < period:
-                continue  # the same act over and over is a repeat, whatever else it can be read as
+                continue  # A-A-A-A also matches with period 2, but it is a repeat
             level = self._patience(circle).level(rounds)
             if level is not None:
                 names = tuple(act.name for act in circle)
@@ -168,7 +174,7 @@ class Loops:
         return None
 
     def _patience(self, circle: list[Act]) -> Thresholds:
-        """Of the tools in a circle, the one that may be repeated most often decides; 0 is more than any number."""
+        """The thresholds for a loop of several tools: the most patient tool decides; 0 means never."""
         each = zip(*(self._thresholds(act.name) for act in circle), strict=True)
         return Thresholds(*(0 if 0 in numbers else max(numbers) for numbers in each))
 
@@ -176,7 +182,7 @@ class Loops:
         policy = self._policy
         return policy.tools.get(name) or self._declared.get(name) or policy.thresholds
 
-    # -- thoughts ----------------------------------------------------------------------------------------------
+    # -- thoughts --------------------------------------------------------------------------------------------
 
     def _thought(self, text: str) -> Sign | None:
         words = _words_of(text)
@@ -184,7 +190,8 @@ class Loops:
             return None
         if not _is_same(words, self._words, self._policy.similarity):
             self._words, self._thought_times = words, 0
-        # Compared with the first of its kind, not with the last: small changes that add up are a development.
+        # A thought is compared with the first of its kind, not with the last: small changes that add up are
+        # progress.
         self._thought_times += 1
         level = self._policy.thoughts.level(self._thought_times)
         if level is None:
@@ -206,13 +213,13 @@ def _sign(
     return Sign(level, pattern, names, times, what, text if level == "nudge" else "")
 
 
-# Scripts without blanks between words: each sign counts as a word, or a sentence would be one.
+# Scripts without blanks between words: each character counts as a word, or a whole sentence would be one.
 _UNSPACED: Final = "\u3040-\u30ff\u3400-\u9fff"
 _WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 
 
 def _words_of(text: str) -> frozenset[str]:
-    """The words of a thought: without order, case, punctuation and how often each occurs."""
+    """The set of words of a thought, without case and punctuation."""
     half = THOUGHT_CHARS_MAX // 2
     if len(text) > THOUGHT_CHARS_MAX:
         text = f"{text[:half]} {text[-half:]}"
@@ -220,7 +227,7 @@ def _words_of(text: str) -> frozenset[str]:
 
 
 def _is_same(one: frozenset[str], other: frozenset[str], similarity: float) -> bool:
-    """Whether two thoughts have nearly the same words. "Page 7 is done" and "page 8 is done" are two."""
+    """Whether two thoughts have nearly the same words. "Page 7 is done" and "page 8 is done" differ."""
     different = one ^ other
     if any(any(sign.isdigit() for sign in word) for word in different):
         return False

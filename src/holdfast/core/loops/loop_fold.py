@@ -1,4 +1,4 @@
-"""The signs of a loop that a run was given, folded from its journal, in the order in which they were given."""
+"""The signs of loops that a run's journal records, in their order."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 
 class LoopFold(FeatureFold):
-    """The signs, each at the outcome that called for it."""
+    """The signs, each with the seq of the outcome that caused it."""
 
     def __init__(self) -> None:
         self.signs: list[Signed] = []
 
     def add(self, view: "View", event: Event) -> None:
-        """A sign; the end of a loop; or an attempt after a pause: a person looked at the agent and lets it go on."""
+        """Fold a sign, the end of a loop, or a new attempt.
+
+        After a pause, a new attempt means: a person let it continue.
+        """
         if event.kind == Kind.LOOP_NOTICED:
             body = contents_of(event.body)
-            # It comes in the append of the outcome that called for it, right behind it.
+            # The sign is in the same append as the outcome that caused it, directly behind it.
             self.signs.append(Signed(view.last_outcome_seq, body["level"], body["text"]))
         elif event.kind == Kind.LOOP_LEFT:
             self.signs.append(Signed(view.last_outcome_seq, "left"))
@@ -39,14 +42,14 @@ class LoopFold(FeatureFold):
         self.signs = [Signed(*fields) for fields in data["signs"]]
 
     def reduced(self, compaction: Compaction) -> Self:  # noqa: ARG002 - it depends on the signs alone
-        """The latest of each level."""
+        """Keep the latest sign of each level."""
         kept = type(self)()
         kept.signs = sorted({signed.level: signed for signed in self.signs}.values(), key=lambda s: s.seq)
         return kept
 
     def difference(self, after: Self) -> str:
-        """The model is given the same nudge."""
-        return "what the model was told" if nudge_in(self.signs) != nudge_in(after.signs) else ""
+        """Pruning must not change the nudge that the model gets."""
+        return "the nudge for the model" if nudge_in(self.signs) != nudge_in(after.signs) else ""
 
 
 LOOPS: Final = Slot("loops", LoopFold)

@@ -1,1 +1,1 @@
-"""Rules of memory: words, ranking, and repeats of a fact."""
+"""Rules of memory: terms of texts, ranking, and repeated facts."""

@@ -1,7 +1,7 @@
-"""Ranking texts by words: BM25 over candidates, the same on every store.
+"""Ranks texts by words: BM25 over the candidates, the same on every store.
 
-Any of the words may match, rare ones count more; in quotes, words must stand beside each other. What counts as a word is for
-``terms``. It looks at texts only, and knows neither facts nor events.
+Any word of the query may match, and rare words count more. Words in quotes must be next to each other.
+``terms`` decides what a word is. The module reads texts only, and knows neither facts nor events.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ _AROUND_CHARS: Final = 80
 
 
 def rank(query: Query, texts: Sequence[str]) -> list[tuple[float, int]]:
-    """The texts that match, best first, each as its score and its place; of equal ones, the later first."""
+    """The scores and indexes of the texts that match, best first; of equal ones, the later first."""
     wanted = {*query.terms, *(term for phrase in query.phrases for term in phrase)}
     if not wanted:
         return []
@@ -42,7 +42,7 @@ def rank(query: Query, texts: Sequence[str]) -> list[tuple[float, int]]:
 
 
 def excerpt(query: Query, text: str) -> str:
-    """The part of a text around the first word that was asked for, on one line."""
+    """The part of a text around the first word of the query, on one line."""
     wanted = {*query.terms, *(term for phrase in query.phrases for term in phrase)}
     at = next((m.start() for m in WORD.finditer(text) if wanted & set(forms_of(m.group()))), 0)
     begin, end = max(0, at - _AROUND_CHARS), at + 2 * _AROUND_CHARS
@@ -51,7 +51,7 @@ def excerpt(query: Query, text: str) -> str:
 
 
 def texts_in(value: object, *, chars_max: int) -> Iterator[str]:
-    """The texts and numbers in data, in their order, up to so many characters altogether."""
+    """The texts and numbers in data, in their order, up to so many characters in total."""
     left = chars_max
     todo: list[object] = [value]
     while todo and left > 0:

@@ -1,12 +1,13 @@
-"""Whether a new fact repeats one that is known, takes its place, or stands beside it.
+"""Decides whether a new fact repeats a known one, replaces it, or is another fact.
 
-Likeness alone cannot tell: "the TTL is 300" and "the TTL is 30" are as alike as two sentences get. So words decide. Two facts
-are the *same* where their words, numbers, identifiers, names and polarity agree, in an order that says the same. The new one
-*supersedes* the old where both say the same thing about the same subject, and only the value told about it differs, or whether
-it holds. Everything else stays *apart*: to keep two facts costs little, and one that is hidden wrongly is lost to whoever asks.
+Similarity of vectors is not enough: "the TTL is 300" and "the TTL is 30" are as similar as two sentences get.
+So words decide. Two facts are the *same* if their words, numbers, identifiers, names and negations agree, in
+an order with the same meaning. A new fact *supersedes* an old one if both are about the same subject and only
+the value differs, or whether it holds. Everything else stays *apart*: keeping two facts costs little, while a
+fact that is wrongly hidden is lost.
 
-A value is told after a verb that is known to tell one, or is a quantity ("below ten euros"). What stands before the verb names
-the subject, and so does a number behind a noun there: server 1 is not server 2.
+A value comes after a verb that is known to state one, or is a quantity ("below ten euros"). The words before
+the verb name the subject, and so does a number after a noun there: server 1 is not server 2.
 """
 
 import re
@@ -18,12 +19,15 @@ from holdfast.core.memory.stemming import stem
 from holdfast.core.memory.terms import COMMON, WORD, folded
 
 SAME_COSINE_MIN: Final = 0.80
-"""Below it, two texts are not one fact. With agreement of all words asked for as well, 0.92 was measured worse with the shipped
-table: 5 of 20 repeats stayed two facts ("4,200 euros", "4200 euros"), and no pair was kept apart that should be."""
+"""Below it, two texts are not one fact, even if all their words agree.
+
+0.92 was worse with the shipped table: 5 of 20 repeats stayed two facts ("4,200 euros", "4200 euros"), and no
+other pair was kept apart that should be.
+"""
 
 Verdict = Literal["same", "supersedes", "apart"]
 
-_NEGATIONS: Final = frozenset("not never no none neither nor without cannot nobody nothing".split())
+_NEGATIONS: Final = frozenset("not never no none neither nor without cannot nothing".split()) | {"nobody"}
 _CONTRACTED: Final = re.compile(
     r"^(?:can|won|(?:do|does|did|is|are|was|were|has|have|had|could|would|should|must|need)n)t$"
 )
@@ -47,20 +51,24 @@ _OPPOSITES: Final = {
     "unlocked": "locked",
     "unsafe": "safe",
 }
-"""A word that says that another does not hold."""
+"""Words that negate another word: "disabled" counts as "not enabled"."""
 _FILLERS: Final = frozenset(
-    "actually always currently get gets getting got longer note now please really remember set still yet".split()
+    """actually always currently get gets getting got longer note now please really remember set still
+    yet""".split()
 )
 _BINDING: Final = frozenset("at by for in into of onto to with within".split())
-"""Prepositions that say who does what to whom: they count for the order of words, and may be exchanged within it."""
+"""Prepositions that say who does what to whom.
+
+They count for the order of words, but one may replace another.
+"""
 _WEIGHTY: Final = frozenset(
-    """after again all any before both during each every few from more most only other over once per same some than through
-    under until he her hers him his i me my our ours she their them they us we you your yours
+    """after again all any before both during each every few from more most only other over once per same some
+    than through under until he her hers him his i me my our ours she their them they us we you your yours
     could might must should will would""".split()
 )
-"""Words that a query can do without, and a comparison cannot: he is not she, and what one must, one not only may."""
+"""Words that a query can ignore and a comparison cannot: "he" is not "she", and "must" is not "may"."""
 _ALLOWING: Final = frozenset("can may must".split())
-"""What one must not, one may not: before a "not" they are the same."""
+"""Before "not" these mean the same: what one must not do, one may not do."""
 _ALIKE: Final = dict.fromkeys("was were had did".split(), "was") | {
     "can": "may",
     "may": "may",
@@ -69,42 +77,51 @@ _ALIKE: Final = dict.fromkeys("was were had did".split(), "was") | {
 _BEING: Final = frozenset(
     "is are was were be been am equals called named belongs prefers lives costs".split()
 )
-"""Verbs that tell of one thing at a time: what they tell is replaced by what they tell next."""
+"""Verbs that state one thing at a time: a new statement replaces the old one."""
 _TELLING: Final = _BEING | frozenset(
-    """has have had happens happen takes take lasts last runs run uses use writes write starts start begins begin ends end
-    opens closes expires expire leaves leave arrives arrive needs need requires require holds hold keeps keep stores cost
-    owes owe wants want prefer live belong blocks block allows allow serves serve stops stop points point listens listen
-    stands stand contains contain earns earn weighs weigh measures measure""".split()
+    """has have had happens happen takes take lasts last runs run uses use writes write starts start begins
+    begin ends end opens closes expires expire leaves leave arrives arrive needs need requires require holds
+    hold keeps keep stores cost owes owe wants want prefer live belong blocks block allows allow serves serve
+    stops stop points point listens listen stands stand contains contain earns earn weighs weigh measures
+    measure""".split()
 )
-"""Verbs that tell a value. Those of permission are missing on purpose: what one may read does not end what one might before."""
+"""Verbs that state a value.
+
+Verbs of permission are missing on purpose: a new permission does not end an old one.
+"""
 _MANY: Final = frozenset(
-    "has have had holds hold keeps keep contains contain needs need requires require wants want allows allow serves serve".split()
+    """has have had holds hold keeps keep contains contain needs need requires require wants want allows allow
+    serves serve""".split()
 )
-"""Of these verbs, a number is a value, and anything else is one of many."""
+"""After these verbs a number is a value, and anything else may be one of many."""
 _SETTLED: Final = frozenset(
     stem(word)
     for word in "stored hosted located owned led managed based kept deployed held assigned booked".split()
 )
-"""Beside one of these, a name is a value: what is stored there is no longer stored here. One may be friends with many."""
+"""With one of these words a name is a value: what is stored there is not stored here.
+
+A friend may be one of many.
+"""
 _DETERMINERS: Final = frozenset(
     "a an the this that these those each every of for per my our your his her its their no any".split()
 )
 _DAYS: Final = frozenset(
     stem(day)
-    for day in """monday tuesday wednesday thursday friday saturday sunday january february march april june july august
-    september october november december today tomorrow weekends weekdays daily weekly monthly yearly hourly""".split()
+    for day in """monday tuesday wednesday thursday friday saturday sunday january february march april june
+    july august september october november december today tomorrow weekends weekdays daily weekly monthly
+    yearly hourly""".split()
 )
 _SMALL: Final = {
     word: at
     for at, word in enumerate(
-        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-        eighteen nineteen twenty""".split()
+        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+        sixteen seventeen eighteen nineteen twenty""".split()
     )
 } | {word: 10 * at for at, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), 3)}
 _LARGE: Final = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 _IDENTIFIER: Final = re.compile(r".*\d|.*[_/@:]|.*\w\.\w|.*[a-z][A-Z]|[A-Z]{2,}$")
 _NAMING: Final = {"identifier": "name"}
-"""AWS and Vault are names alike, though only one of them looks like an identifier."""
+"""AWS and Vault are both names, though only one of them looks like an identifier."""
 _NOT: Final = "not"
 _SIGN: Final = re.compile(r"(?<!\w)-(?=w)|[+#%$€£¥<>=~&*°^|\\@/]")
 _TOKENS_MAX: Final = 200
@@ -113,18 +130,18 @@ _SENTENCE_END: Final = re.compile(r"[.!?:]\s*$")
 
 
 class _Token(NamedTuple):
-    """A word as it counts here: ``kind`` is word, number, identifier, name, day or binding."""
+    """A word as this comparison sees it: ``kind`` is word, number, identifier, name, day or binding."""
 
     form: str
     kind: str
     is_told: bool = False
-    """Stands after a verb that tells something of the subject."""
+    """It comes after a verb that states something about the subject."""
     is_one: bool = False
-    """That verb is not one that tells of many things."""
+    """That verb is not one of ``_MANY``."""
     is_single: bool = False
-    """That verb tells of one thing at a time, by name too."""
+    """That verb is one of ``_BEING``: it states one thing at a time, also by name."""
     is_label: bool = False
-    """A number or name that stands behind a noun, as in ``server 1``."""
+    """A number or name directly after a noun, as in ``server 1``."""
 
 
 class _Reading(NamedTuple):
@@ -133,7 +150,10 @@ class _Reading(NamedTuple):
     """The subject is an attribute of something: ``the owner of the cluster``, ``Mira's colour``."""
 
     tells: bool
-    """Has a verb that tells a value: "we met in 2019" has none, and does not end that we met in 2021."""
+    """It has a verb that states a value.
+
+    "We met in 2019" has none, so "we met in 2021" does not replace it.
+    """
 
     @property
     def forms(self) -> list[str]:
@@ -151,7 +171,7 @@ class _Reading(NamedTuple):
         return self._replace(tokens=[token for token in self.tokens if token.form != _NOT])
 
     def as_bound(self) -> "_Reading":
-        """Each "not" as a part of the word that it denies, so that it cannot move to another one."""
+        """With each "not" joined to the word that it negates, so that it cannot move to another word."""
         tokens: list[_Token] = []
         for token in self.tokens:
             if tokens and tokens[-1].form == _NOT:
@@ -164,7 +184,10 @@ class _Reading(NamedTuple):
 
 
 def compare(new_text: str, old_text: str, cosine: float | None = None) -> Verdict:
-    """What a new fact is to an old one, given how alike their vectors are; None where there are none."""
+    """How a new fact relates to an old one.
+
+    ``cosine`` is the similarity of their vectors, if they have any.
+    """
     new, old = _read(new_text), _read(old_text)
     if _signs(new_text) != _signs(old_text):
         return "apart"
@@ -175,20 +198,20 @@ def compare(new_text: str, old_text: str, cosine: float | None = None) -> Verdic
     if _agree(new.as_bound(), old.as_bound()):
         return "same" if cosine is None or cosine >= SAME_COSINE_MIN else "apart"
     if max(len(new.tokens), len(old.tokens)) > _TOKENS_MAX:
-        return "apart"  # a page is no value, and comparing two takes long
+        return "apart"  # a page of text is no value, and comparing two takes long
     return "supersedes" if _differ_by_value(new, old) else "apart"
 
 
 def _signs(text: str) -> list[str]:
-    """What is no word and yet no mere punctuation: -5 is not 5, $5 not €5, C++ not C#."""
+    """Signs that carry meaning, in contrast to punctuation: -5 is not 5, $5 not €5, C++ not C#."""
     return _SIGN.findall(WORD.sub("w", text))
 
 
 def _agree(new: _Reading, old: _Reading) -> bool:
-    """The same words in the same order, or with one part moved: "on Fridays" to the front."""
+    """Whether both have the same words in the same order, or with one part moved, as "on Fridays"."""
     if sorted(new.content) != sorted(old.content):
         return False
-    if sorted(new.forms) != sorted(old.forms):  # other prepositions: then at least nothing may have moved
+    if sorted(new.forms) != sorted(old.forms):  # with other prepositions, a moved part may change the meaning
         return new.content == old.content
     return _is_moved(new.forms, old.forms)
 
@@ -222,7 +245,7 @@ def _is_value_change(old: _Reading, new: _Reading, before: Sequence[_Token], aft
 
 
 def _is_value(token: _Token, reading: _Reading) -> bool:
-    """Whether a token is something told about the subject, and told of one thing at a time."""
+    """Whether a token is a value of the subject that another value would replace."""
     if token.kind == "number":
         return token.is_told or (reading.tells and not token.is_label)
     if token.kind in {"identifier", "day"}:
@@ -230,11 +253,12 @@ def _is_value(token: _Token, reading: _Reading) -> bool:
     if token.kind == "name":
         others = (one for one in reading.tokens if one.is_told and one.kind == "word")
         return token.is_single and all(one.form in _SETTLED for one in others)
-    # One word for another only where it is all that is told of an attribute: Mira's favourite colour is green, is blue.
+    # A plain word is a value only if it is the whole statement about an attribute: "Mira's favourite colour
+    # is green".
     return token.is_single and reading.is_attribute and sum(one.is_told for one in reading.tokens) == 1
 
 
-# -- reading ------------------------------------------------------------------------------------------------------
+# -- from text to tokens -------------------------------------------------------------------------------------
 
 
 def _read(text: str) -> _Reading:
@@ -269,7 +293,7 @@ def _denies(low: str) -> bool:
 
 
 def _words(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """The words, each with whether a sentence begins with it, and whether it is what something is set to: TTL=300."""
+    """The words, each with whether it begins a sentence, and whether it is an assigned value (TTL=300)."""
     end = 0
     for match in WORD.finditer(text):
         word, gap = match.group(), text[end : match.start()]
@@ -279,7 +303,7 @@ def _words(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _kind(raw: str, low: str, *, begins: bool) -> tuple[str, str]:
-    """A word's form and kind; an empty form where it does not count."""
+    """A word's form and kind; the form is empty if the word does not count."""
     if low in _BINDING:
         return low, "binding"
     if low in _ALIKE:
@@ -301,12 +325,12 @@ def _kind(raw: str, low: str, *, begins: bool) -> tuple[str, str]:
 
 
 def _names(raw: str, *, begins: bool) -> bool:
-    """Whether a word that is common in small letters is a name here: the IT team, plan A."""
+    """Whether a common word is a name here because of its capitals: the IT team, plan A."""
     return raw.isupper() and (len(raw) > 1 or (raw == "A" and not begins))
 
 
 def _counted(tokens: list[_Token]) -> list[_Token]:
-    """Numbers in words as digits: five hundred is 500."""
+    """The tokens with numbers in words as digits: five hundred is 500."""
     found: list[_Token] = []
     for token in tokens:
         last = found[-1] if found else None

@@ -1,8 +1,9 @@
-"""Which of the candidates comes first: by words and by meaning together, and by how lately they were of use.
+"""Scores candidates by words and by meaning together, and by how recently they were used.
 
-Numbers in, numbers out: it knows neither texts nor vectors nor clocks. Scores of words and of meaning have no scale in common,
-so each is brought to one by the candidates themselves, and the halves are added. To add up places instead (reciprocal rank
-fusion) was measured worse: it forgets by how much the first was better than the second. ``bench memory_quality`` measures both.
+It computes with numbers and knows neither texts, vectors nor clocks. BM25 scores and cosines have no common
+scale, so each is scaled by the candidates themselves, and the halves are added. Reciprocal rank fusion, which
+adds up ranks, was measured worse: it ignores by how much the first is better than the second. ``bench
+memory_quality`` measures both.
 """
 
 from collections.abc import Hashable, Mapping
@@ -16,13 +17,14 @@ _FLOOR: Final = 0.2
 _FLOOR_BY_IMPORTANCE: Final = 0.3
 _WORDS: Final = 0.5
 NEAR_MIN: Final = 0.25
-"""A cosine below this tells of nothing in common: with vectors, everything is near something."""
+"""A lower cosine means nothing in common. Some candidate is always the nearest, even if none fits."""
 
 
 def fuse(bm25: Mapping[Key, float], cosine: Mapping[Key, float]) -> dict[Key, float]:
-    """A score from 0 to 1 for each candidate of either: half by its words, half by its meaning; what it lacks counts 0.
+    """A score from 0 to 1 for each candidate: half by its words, half by its meaning; a missing half is 0.
 
-    Cosines are spread from the lowest to the highest; but of few candidates that are all near, none is made out to be far.
+    Cosines are scaled from the lowest to the highest. The lowest is at most ``NEAR_MIN``, so that among a few
+    near candidates the last one does not get 0.
     """
     best = max(bm25.values(), default=0.0)
     low, high = min(NEAR_MIN, *cosine.values()) if cosine else 0.0, max(cosine.values(), default=0.0)
@@ -37,10 +39,10 @@ def fuse(bm25: Mapping[Key, float], cosine: Mapping[Key, float]) -> dict[Key, fl
 
 
 def decay(age_days: float, uses: int, importance: float) -> float:
-    """What is left of a score when its fact was last of use so long ago: 1 for now, never less than a floor.
+    """The factor for a fact that was last used so long ago: 1 for now, never less than a floor.
 
-    It halves in 69 days; the more often it was of use, the slower. The floor is 0.2 for what is of no importance and 0.5 for
-    what is of the greatest: old never means gone.
+    It halves in 69 days, and more slowly the more often the fact was used. The floor is 0.2 for importance 0
+    and 0.5 for importance 1, so an old fact can still be found.
     """
     floor = _FLOOR + _FLOOR_BY_IMPORTANCE * min(1.0, max(0.0, importance))
     half_life = HALF_LIFE_DAYS * (1 + log2(1 + max(0, uses)))

@@ -1,7 +1,7 @@
-"""The stem of an English word, as Porter's algorithm of 1980 finds it: *connected*, *connecting* and *connection* are one word.
+"""The stem of an English word by Porter's algorithm of 1980: *connected* and *connection* have the same stem.
 
-It knows lower-case ASCII words only; whoever calls it decides what such a word is. It agrees with the ``porter`` tokenizer of
-SQLite's FTS5, so an index made there and a ranking made here count the same words.
+It takes lower-case ASCII words only. It agrees with the ``porter`` tokenizer of SQLite's FTS5, so the index
+there and the ranking here count the same words.
 """
 
 from functools import lru_cache
@@ -86,7 +86,7 @@ def _without_past(word: str) -> str:
 
 
 def _mended(rest: str) -> str:
-    """What an ending had changed is put back: hop(p)ing, hop(e)d."""
+    """The word as it was before the ending was added: hop(p)ing, hop(e)d."""
     if rest.endswith(("at", "bl", "iz")):
         return f"{rest}e"
     if (
@@ -100,7 +100,10 @@ def _mended(rest: str) -> str:
 
 
 def _exchanged(word: str, endings: dict[str, str], measure_over: int) -> str:
-    """The longest ending that fits decides, whether or not what stands before it is long enough to let it go."""
+    """The word without the longest ending that fits, if the rest is long enough.
+
+    Shorter endings are not tried.
+    """
     for size in range(min(7, len(word) - 1), 1, -1):
         ending = word[-size:]
         if ending in endings:

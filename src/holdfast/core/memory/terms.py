@@ -1,8 +1,9 @@
-"""What a text is found by: its terms, the same on every store.
+"""The terms by which a text is found, the same on every store.
 
-A word counts by its stem. What looks like an identifier (``order_17``, ``api.example.com``, ``v1.2``, ``userId``, ``512Mi``)
-counts as a whole and by its parts; Chinese, Japanese and Korean, written without spaces, by pairs of characters. All words of
-a text are terms of it, also the common ones, so that a quoted phrase finds them beside each other; of a query they are left out.
+A word becomes its stem. An identifier (``order_17``, ``api.example.com``, ``v1.2``, ``userId``, ``512Mi``)
+becomes a term as a whole and by its parts. Chinese, Japanese and Korean texts have no spaces and become pairs
+of characters. Common words are terms of a text too, so that a quoted phrase finds them next to each other; a
+query leaves them out.
 """
 
 import re
@@ -25,18 +26,19 @@ _QUOTED: Final = re.compile(r'"([^"]+)"')
 _KNOWN_CHARS_MAX: Final = 32
 COMMON: Final = frozenset(
     """
-    a about after again all also am an and any are as at be because been before being both but by can cannot could did do does
-    doing down during each every few for from further get gets got had has have having he her here hers him his how i if in
-    into is it its just may me might more most must my no nor not of off on once only or other our ours out over own per same
-    shall she should so some such than that the their them then there these they this those through to too under until up us
-    very was we were what when where which while who whom whose why will with without would you your yours
-    dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt hasnt havent hadnt im ive id ill lets
+    a about after again all also am an and any are as at be because been before being both but by can cannot
+    could did do does doing down during each every few for from further get gets got had has have having he
+    her here hers him his how i if in into is it its just may me might more most must my no nor not of off on
+    once only or other our ours out over own per same shall she should so some such than that the their them
+    then there these they this those through to too under until up us very was we were what when where which
+    while who whom whose why will with without would you your yours dont doesnt didnt isnt arent wasnt werent
+    cant couldnt wont wouldnt shouldnt hasnt havent hadnt im ive id ill lets
     """.split()
 )
 
 
 def terms_of(text: str) -> list[str]:
-    """All terms of a text, in their order; none holds a space or a quotation mark."""
+    """All terms of a text, in their order. No term has a space or a quotation mark."""
     found: list[str] = []
     for word in WORD.findall(text):
         found += forms_of(word)
@@ -44,7 +46,7 @@ def terms_of(text: str) -> list[str]:
 
 
 def query_of(text: str) -> Query:
-    """The query in a text that somebody typed; made of common words alone, all of them count."""
+    """The query in a text that a person typed. If it has only common words, all of them count."""
     quoted = [part for part in _QUOTED.findall(text) if terms_of(part)]
     plain = _QUOTED.sub(" ", text)
     words: list[str] = WORD.findall(plain)
@@ -58,7 +60,7 @@ def query_of(text: str) -> Query:
 
 
 def holds(query: Query, text: str) -> bool:
-    """Whether every quoted phrase stands in the text, word for word."""
+    """Whether the text has every quoted phrase, word for word."""
     if not query.quotes:
         return True
     words = _words(text)
@@ -66,11 +68,11 @@ def holds(query: Query, text: str) -> bool:
 
 
 def forms_of(word: str) -> Sequence[str]:
-    """A word as it counts: its stem; something like an identifier as a whole, and by its parts."""
+    """The terms of a word: its stem; for an identifier, the whole and its parts."""
     return _known_forms(word) if len(word) <= _KNOWN_CHARS_MAX else _forms(word)
 
 
-@lru_cache(maxsize=16_384)  # texts are made of few words: looking them up takes a third of the time
+@lru_cache(maxsize=16_384)  # texts repeat words: with the cache, a lookup takes a third of the time
 def _known_forms(word: str) -> Sequence[str]:
     return tuple(_forms(word))
 
@@ -93,7 +95,7 @@ def _forms(word: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """A text in lower case, without accents, apostrophes and possessives: what differs only by these is the same."""
+    """A text in lower case, without accents, apostrophes and possessives, which do not distinguish words."""
     if not text.isascii():
         text = normalize("NFC", _ACCENT.sub("", normalize("NFKD", text)))
     return _APOSTROPHE.sub("", text.lower())

@@ -1,7 +1,7 @@
-"""Promises, folded from a run's journal: made by its program, told by others, taken over with a handoff.
+"""Folds the promises of a run: made by its program, reported by other runs, or taken over with a handoff.
 
-A promise goes from open to kept or broken, once. What is told a second time, or comes late, changes nothing: so whoever
-was killed may tell it again.
+A promise changes once, from open to kept or broken. A repeated or late report changes nothing, so a run that
+was killed while it reported may report again.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ _FIELDS: Final = ("id", "text", "by", "to", "state", "at", "side", "due", "note"
 
 
 class PromiseFold(dict[str, Promise], FeatureFold):
-    """The promises of a run by their ids, made and received."""
+    """The promises of a run by id, made and received."""
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A promise is made, kept or broken, or another run tells of one."""
+        """Fold a promise that was made, kept or broken, or the report of another run."""
         if event.kind == Kind.PROMISE_MADE:
             self._made(event)
         elif event.kind == Kind.PROMISE_SETTLED:
             self._settled(event)
         else:
-            self._told(event)
+            self._reported(event)
 
     def _made(self, event: Event) -> None:
-        """The program has promised something."""
+        """The program made a promise."""
         body = contents_of(event.body)
         self[event.name] = Promise(
             event.name,
@@ -48,7 +48,7 @@ class PromiseFold(dict[str, Promise], FeatureFold):
         )
 
     def _settled(self, event: Event) -> None:
-        """The program has kept one, or broken it."""
+        """The program kept a promise, or broke it."""
         body = contents_of(event.body)
         known = self.get(event.name)
         if known is not None and known.state == "open":
@@ -56,19 +56,19 @@ class PromiseFold(dict[str, Promise], FeatureFold):
                 state=body["how"], note=body["note"], settled_at=event.at, seqs=(*known.seqs, event.seq)
             )
 
-    def _told(self, event: Event) -> None:
-        """Others have told of promises: of one that was given to this run, or of what became of it."""
+    def _reported(self, event: Event) -> None:
+        """Other runs reported promises: one that they made to this run, or how it ended."""
         for fields in part_of(event.body, "promises"):
             self.hear(promise_in(fields), event.seq)
 
     def hear(self, promise: Promise, seq: int) -> None:
-        """Take in what an event tells, if it says more than what is known."""
+        """Take a reported promise, if it is new or now settled."""
         before = self.get(promise.id)
         if is_news(self, promise):
             self[promise.id] = promise._replace(seqs=(*(before.seqs if before else ()), seq))
 
     def both(self) -> Promises:
-        """Apart: made, and received."""
+        """The promises that this run made, and those that it received."""
         return Promises(self._of("made"), self._of("received"))
 
     def _of(self, side: Side) -> tuple[Promise, ...]:
@@ -80,11 +80,11 @@ class PromiseFold(dict[str, Promise], FeatureFold):
 
     def load(self, data: Mapping[str, Any]) -> None:
         """The promises."""
-        for *told, seqs in data["promises"]:
-            self[told[0]] = Promise._make([*told, tuple(seqs)])
+        for *fields, seqs in data["promises"]:
+            self[fields[0]] = Promise._make([*fields, tuple(seqs)])
 
     def difference(self, after: Self) -> str:
-        """The same promises, in the same states."""
+        """Pruning must not change a promise."""
         return "promises" if self != after else ""
 
 
@@ -92,12 +92,12 @@ PROMISES: Final = Slot("promises", PromiseFold)
 
 
 def promise_id(run: str, birth: str, key: str) -> str:
-    """The id of the promise that a call makes: the same in every replay, and another one in every other history."""
+    """The id of the promise that a call makes: the same in every replay, and another in every other run."""
     return f"{run}:{idempotency_key(birth, key)[:8]}"
 
 
 def is_news(known: Mapping[str, Promise], promise: Promise) -> bool:
-    """Whether a promise, as somebody tells it, says more than what is known."""
+    """Whether a reported promise is new, or settles one that is open."""
     before = known.get(promise.id)
     return before is None or (before.state == "open" and promise.state != "open")
 
@@ -108,13 +108,13 @@ def promise_in(fields: Mapping[str, Any]) -> Promise:
 
 
 def fields_of(promise: Promise, side: Side | None = None) -> dict[str, Any]:
-    """A promise as others are told of it; ``side`` is the end that they are at."""
+    """A promise as data for a report or a handoff; ``side`` is that of the reader."""
     fields = {name: getattr(promise, name) for name in _FIELDS}
     return {**fields, "side": side or promise.side}
 
 
 def check_text(what: str, text: str) -> str:
-    """The text of a promise or of what is said about one. Misuse where it is none, or too long."""
+    """Return the text of a promise or of a note on one. Raises Misuse if it is empty or too long."""
     if type(text) is not str or not text.strip() or len(text) > PROMISE_CHARS_MAX:
         raise Misuse(
             problem=f"{what} of a promise is {text!r:.80}",
@@ -124,7 +124,7 @@ def check_text(what: str, text: str) -> str:
 
 
 def find(promises: Mapping[str, Promise], named: "Promise | str", run: str) -> Promise:
-    """The promise of this run that is meant, by itself or its id. Misuse where this run has not made it."""
+    """The promise of this run, by itself or its id. Raises Misuse if this run did not make it."""
     id_ = named.id if isinstance(named, Promise) else named
     found = promises.get(id_)
     if found is None or found.side != "made":

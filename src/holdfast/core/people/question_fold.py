@@ -1,4 +1,4 @@
-"""Questions to people that are open, folded from a journal, and how many were asked."""
+"""Folds the open questions to people, and how many were asked."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 class QuestionFold(FeatureFold):
-    """``open`` are the questions without an answer, by the key of the call that asks; ``asked`` counts all of them."""
+    """``open`` are the questions without an answer, by the key of the call that asks.
+
+    ``asked`` counts all questions.
+    """
 
     def __init__(self) -> None:
         self.open: dict[str, Question] = {}
         self.asked = 0
 
     def add(self, view: "View", event: Event) -> None:
-        """A question is asked, answered or withdrawn; the answer is an outcome for the program."""
+        """Fold a question that was asked, answered or withdrawn. An answer is an outcome for the program."""
         if event.kind == Kind.QUESTION_ASKED:
             self.open[event.key] = question_in(event)
             self.asked += 1
@@ -36,7 +39,7 @@ class QuestionFold(FeatureFold):
             view.trailing_failures = [] if good else [*view.trailing_failures, (call, event.seq)]
 
     def finished(self) -> None:
-        """The program went another way."""
+        """Close the open questions: the program finished without their answers."""
         self.open = {}
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
@@ -52,11 +55,11 @@ class QuestionFold(FeatureFold):
         self.asked = data["asked"]
 
     def call_keys(self) -> Iterable[str]:
-        """A call that asks goes on under its count."""
+        """The calls that ask: a resumed program must find them under the same count."""
         return self.open
 
     def difference(self, after: Self) -> str:
-        """The same questions are open."""
+        """Pruning must not change which questions are open."""
         return "questions" if self.open != after.open else "asked" if self.asked != after.asked else ""
 
 

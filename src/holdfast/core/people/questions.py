@@ -1,7 +1,8 @@
-"""Questions to people: what may be answered, and whether an answer fits. Decisions only; nothing is asked here.
+"""Questions to people: which answers are allowed, and whether an answer fits.
 
-An answer is checked twice, by the same rule: where it is given, so that whoever types it hears at once what is wrong,
-and where it is taken in. Neither place needs the program's classes: ``Wants`` says as data what they would accept.
+An answer is checked twice by the same rule: when a person gives it, so that the person sees at once what is
+wrong, and when the run takes it from its inbox. Neither place needs the program's classes: ``Wants``
+describes as data what they accept.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,22 +54,22 @@ def question_in(event: Event) -> Question:
 
 
 class UnfitError(ValueError):
-    """The answer is not one: its text says why."""
+    """The answer does not fit the question. The text says why."""
 
 
 class Place(NamedTuple):
-    """Where a question stands in the program; see ``Point``."""
+    """The position of a question in the program; see ``core.steps.drift.Point``."""
 
     scope: str
     after: str
     forked: bool
 
 
-# -- what may be answered --------------------------------------------------------------------------------------------
+# -- what may be answered ------------------------------------------------------------------------------------
 
 
 def wants_of(returns: Any, choices: Sequence[Any] | None) -> Wants:
-    """What ``returns`` and ``choices`` ask for. ValueError where that cannot be checked or chosen from."""
+    """The answers that ``returns`` and ``choices`` allow. Raises ValueError if the choices make no sense."""
     if choices is None and isinstance(returns, (list, tuple)):
         returns, choices = None, returns
     if choices is not None:
@@ -96,7 +97,10 @@ def _choice(returns: Any, choices: tuple[Any, ...]) -> Wants:
 
 
 def _fields_of(cls: Any) -> tuple[str, ...] | None:
-    """The fields that an answer must have to become an instance; None for what is no dataclass, NamedTuple or model."""
+    """The fields that an answer must have to become an instance.
+
+    None if it is no dataclass, NamedTuple or model.
+    """
     if not isinstance(cls, type):
         return None
     if hasattr(cls, "__pydantic_fields__"):
@@ -118,15 +122,15 @@ def _fields_of(cls: Any) -> tuple[str, ...] | None:
 
 
 def as_data(wants: Wants) -> dict[str, Any]:
-    """The wish as it stands in a body."""
+    """The allowed answers as a body records them."""
     return {name: part for name, part in wants._asdict().items() if part}
 
 
-# -- whether it fits -------------------------------------------------------------------------------------------------
+# -- whether it fits -----------------------------------------------------------------------------------------
 
 
 def plain_of(value: Any) -> Any:
-    """An answer given by a program, in the form that one given by a person has: names of members, fields of objects."""
+    """A program's answer in the form of a person's answer: names of enum members, fields of objects."""
     if isinstance(value, Enum):
         return value.name
     if hasattr(value, "model_dump"):
@@ -139,12 +143,12 @@ def plain_of(value: Any) -> Any:
 
 
 def fit(wants: Wants, value: Any) -> Any:
-    """The answer, if it is one: of a choice as it was offered, of a number as one. UnfitError."""
+    """The answer, if it fits: a choice as it was offered, a number as a float. Raises UnfitError."""
     return _FITS[wants.kind](wants, value)
 
 
 def read_typed(wants: Wants, text: str) -> Any:
-    """The answer that somebody typed. UnfitError where it cannot be one."""
+    """The answer that a person typed. Raises UnfitError if it does not fit."""
     stripped = text.strip()
     if wants.kind == "text":
         return text
@@ -180,7 +184,7 @@ def offered(wants: Wants) -> str:
 
 
 def example(wants: Wants) -> str:
-    """Something that could be typed."""
+    """An example of an answer that a person can type."""
     if wants.kind == "choice":
         return str(wants.choices[0])
     if wants.kind == "object":
@@ -244,7 +248,7 @@ _FITS: Final[dict[str, Callable[[Wants, Any], Any]]] = {
 
 
 def typed(returns: Any, value: Any) -> Any:
-    """A fitting answer as the program wants it: a member, an instance. UnfitError where its class refuses."""
+    """A fitting answer as the type that the program wants. Raises UnfitError if the class refuses it."""
     try:
         if isinstance(returns, type) and issubclass(returns, Enum):
             return returns[value]
@@ -255,7 +259,7 @@ def typed(returns: Any, value: Any) -> Any:
         raise UnfitError(f"{returns.__name__} refuses it: {refused}") from refused
 
 
-# -- which question --------------------------------------------------------------------------------------------------
+# -- which question ------------------------------------------------------------------------------------------
 
 
 def told_end(body: dict[str, Any]) -> str:
@@ -268,9 +272,10 @@ def told_end(body: dict[str, Any]) -> str:
 
 
 def superseded(questions: Sequence[Question], place: Place, posed: AbstractSet[str]) -> list[Question]:
-    """The questions that a new one takes the place of: asked at the same place of straight code by an earlier process.
+    """The questions that a new one replaces: an earlier process asked them at the same position.
 
-    What this process has asked itself stands: a program may ask one thing after another there.
+    Questions that this process asked itself stay open, because a program may ask several at one position.
+    Tasks share a position, so a question of a forked task replaces none.
     """
     return [
         question

@@ -1,4 +1,4 @@
-"""What a run waits for, folded from its journal."""
+"""Folds what a run waits for."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class WaitFold(FeatureFold):
-    """The waits that are open, by the key of the call that waits."""
+    """The open waits, by the key of the call that waits."""
 
     def __init__(self) -> None:
         self.open: dict[str, Waiting] = {}
 
     def add(self, view: "View", event: Event) -> None:
-        """A wait begins or ends; the end of a sleep is an answer for the program."""
+        """Fold the beginning or the end of a wait. The end of a sleep is an outcome for the program."""
         if event.kind == Kind.WAIT_ENDED:
             self.open.pop(event.key, None)
             if event.name == SLEEP:
@@ -40,7 +40,7 @@ class WaitFold(FeatureFold):
         view.trailing_failures = []
 
     def finished(self) -> None:
-        """The program went another way."""
+        """Close the open waits: the program finished without them."""
         self.open = {}
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
@@ -52,11 +52,11 @@ class WaitFold(FeatureFold):
         self.open = {fields[0]: Waiting(*fields) for fields in data["waits"]}
 
     def call_keys(self) -> Iterable[str]:
-        """A call that waits goes on under its count."""
+        """The calls that wait: a resumed program must find them under the same count."""
         return self.open
 
     def difference(self, after: Self) -> str:
-        """The run waits for the same."""
+        """Pruning must not change what the run waits for."""
         return "waits" if self.open != after.open else ""
 
 

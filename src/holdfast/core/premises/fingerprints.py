@@ -1,10 +1,9 @@
-"""The fingerprint of a function's source: what changes when its code does, and does not when only its looks do.
+"""The fingerprint of a function's source: it changes with the code, and not with the formatting.
 
-It is a hash over the tokens from ``def`` to the end of the body, without comments, blank lines, docstrings, the width of
-indentation and where lines are broken. Decorators are not part of it: what matters of them to a run is declared, and
-noted as such. Strings are taken as they are written, f-strings as one token whatever the Python version makes of
-them, so that 3.11, 3.12 and 3.13 agree. A function is found by its place, or in a file by its qualified name, which
-imports nothing.
+It is a hash of the tokens from ``def`` to the end of the body, without comments, blank lines, docstrings, the
+width of indentation and line breaks. Decorators are not part of it: what a tool declares is a premise of its
+own. Strings count as they are written, and an f-string is one token in every Python version, so 3.11, 3.12
+and 3.13 agree. A function is found by its line, or in a file by its qualified name. Neither imports the file.
 """
 
 import re
@@ -21,9 +20,9 @@ _NEWLINE: Final = "\x03"
 
 
 def fingerprint_at(lines: Sequence[str], line: int, name: str) -> str | None:
-    """The fingerprint of the function of this name whose definition, or its first decorator, stands at a line (from 1).
+    """The fingerprint of the function of this name whose ``def`` or first decorator is at a line (from 1).
 
-    None where there is none: the file is not the one that was loaded.
+    None if it is not there: the file was edited after it was loaded.
     """
     from tokenize import TokenError
 
@@ -38,7 +37,7 @@ def fingerprint_at(lines: Sequence[str], line: int, name: str) -> str | None:
 
 
 def fingerprints_in(text: str, qualname: str) -> list[str]:
-    """The fingerprints of all functions in a file that have this qualified name. SyntaxError where it is no Python."""
+    """The fingerprints of all functions in a file that have this qualified name. Raises SyntaxError."""
     import ast
 
     lines = text.splitlines(keepends=True)
@@ -52,7 +51,7 @@ def fingerprints_in(text: str, qualname: str) -> list[str]:
 
 
 def _definitions(body: Iterable[Any], wanted: Sequence[str]) -> Iterator[Any]:
-    """The definitions that a path of names leads to, also those inside of ``if`` and ``try``."""
+    """The definitions at a path of names, including those inside ``if``, ``try`` and the like."""
     import ast
 
     for node in body:
@@ -92,7 +91,7 @@ def _tokens(lines: Sequence[str]) -> Iterator[str]:
                 return
             yield _DEDENT
         elif kind == NEWLINE:
-            if not all(map(_PLAIN_STRING.match, statement)):  # else it does nothing: a docstring, mostly
+            if not all(map(_PLAIN_STRING.match, statement)):  # a statement of strings alone is a docstring
                 yield from statement
                 yield _NEWLINE
             statement, header_is_over = [], True
@@ -101,12 +100,12 @@ def _tokens(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _whole_tokens(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The tokens of indented or whole source, with f-strings in one piece, as Python 3.11 gives them."""
+    """The tokens of source that may be indented, with each f-string as one token, as in Python 3.11."""
     import tokenize
 
     opens = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
     closes = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
-    if lines[0][:1].isspace():
+    if lines[0][:1].isspace():  # the tokenizer refuses source that begins indented
         lines = ["if 1:\n", *lines]
     depth, began = 0, (0, 0)
     for kind, text, start, end, _ in _up_to_outer_block(tokenize.generate_tokens(iter(lines).__next__)):
@@ -122,7 +121,10 @@ def _whole_tokens(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _up_to_outer_block(tokens: Iterator[Any]) -> Iterator[Any]:
-    """The tokens of a block that was cut out of others: the line that leaves it fits no indentation before it."""
+    """The tokens of a block that was cut out of a file, up to the end of the block.
+
+    The first line after the block has an indentation that the tokenizer did not see, so it raises there.
+    """
     from tokenize import DEDENT, INDENT
 
     indents = 0

@@ -1,6 +1,6 @@
-"""What a run relies on, folded from its journal: declared by its program, noted in its intents and attempts, or accepted.
+"""Folds the premises of a run: those its program declared, intents and attempts noted, or a person accepted.
 
-Premises are few, and so are the events that tell of them: these are read when they are folded.
+Premises and their events are few, so the fold decodes their bodies at once.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class PremiseFold(dict[str, Premise], FeatureFold):
     """The premises of a run as noted last, by kind and name.
 
-    ``broken`` are those that were found not to hold, and were neither restored nor accepted since.
+    ``broken`` are those that were found not to hold and were not noted again or accepted since.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class PremiseFold(dict[str, Premise], FeatureFold):
         self.broken: dict[str, Broken] = {}
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """An intent that notes or asks a model, an attempt, a declaration, or a finding."""
+        """Fold a noted or broken premise, an attempt, or an intent that notes premises or calls a model."""
         if event.kind == Kind.PREMISE_NOTED:
             self._noted(event)
         elif event.kind == Kind.PREMISE_BROKEN:
@@ -40,24 +40,27 @@ class PremiseFold(dict[str, Premise], FeatureFold):
             self._model(event)
 
     def began(self, view: "View") -> None:
-        """The attempts up to here have noted their packages."""
+        """Take the packages that earlier attempts recorded."""
         for attempt in view.attempts:
             self._attempt(attempt.event)
 
     def note(self, premise: Premise) -> None:
-        """From now on the run relies on this. A path that is noted in two ways counts as it was noted last."""
+        """Add or replace a premise.
+
+        A path has one premise: as a file or as an artifact, whichever was noted last.
+        """
         if premise.kind in PLACES:
             for kind in PLACES - {premise.kind}:
                 self.pop(f"{kind}:{premise.name}", None)
         self[premise.id] = premise
 
     def _intent(self, event: Event) -> None:
-        """The first intent of a function in an attempt says what is new of it."""
+        """The first intent of a function in an attempt notes its tool and source."""
         for noted in fields_of(event.body)["noted"]:
             self.note(Premise(noted["kind"], noted["name"], noted["facts"], seq=event.seq))
 
     def _model(self, event: Event) -> None:
-        """Which model the calls of this name ask; all of them, because a program may have several."""
+        """Collect the models that calls of this name use. A program may switch between several."""
         now = model_of(event.body)
         noted = self.get(f"model:{event.name}")
         asked = [] if noted is None or noted.facts is None else noted.facts["asked"]
@@ -65,20 +68,24 @@ class PremiseFold(dict[str, Premise], FeatureFold):
             self.note(Premise("model", event.name, {"asked": [*asked, now]}, seq=event.seq))
 
     def _attempt(self, event: Event) -> None:
-        """The packages that an attempt has loaded; of those that are known, a change is recorded as such."""
+        """Take the packages that an attempt recorded.
+
+        A known one stays as it is: a change has an event of its own.
+        """
         for name, version in fields_of(event.body).get("packages", {}).items():
             self.setdefault(f"package:{name}", Premise("package", name, {"version": version}, seq=event.seq))
 
     def _noted(self, event: Event) -> None:
-        """Declared by the program, accepted by a person, or found on entering; only that leaves a finding standing."""
+        """Take a premise that the program declared, a person accepted, or Holdfast noted on entering."""
         body = contents_of(event.body)
         premise = Premise(body["kind"], body["name"], body["facts"], body.get("policy"), event.seq)
         self.note(premise)
+        # ``found``: the run warned and continues with what is there now. The premise stays listed as broken.
         if body.get("via") != "found":
             self.broken.pop(premise.id, None)
 
     def _found_broken(self, event: Event) -> None:
-        """It was looked at, and did not hold."""
+        """Take a premise that was checked and did not hold."""
         body = contents_of(event.body)
         name = f"{body['kind']}:{body['name']}"
         self.broken[name] = Broken(event.seq, body["verdict"], body["found"], body["act"])

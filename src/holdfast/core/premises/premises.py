@@ -1,8 +1,9 @@
-"""Whether a premise still holds, and what follows: decided from what was noted and what was found, never from a feeling.
+"""Decides whether a premise still holds, and what to do, from what was noted and what was found.
 
-What the run made or was told to rely on must be as it was: changed or gone, it pauses, because a model that goes on
-would fill the gap. Code, packages and models move on with every deploy: that is told, and the run goes on. What cannot be told
-is said to be unknown, and stops nobody. A file in the run's workspace that somebody edited is somebody's contribution: told too.
+If a file, artifact or endpoint that the run relies on changed or is gone, the run pauses, because a model
+that continues would invent what is missing. Code, packages and models change with every deploy: the run warns
+and continues. A file in the run's workspace that a person edited is a contribution: the run warns too. What
+cannot be checked is unknown and stops nothing.
 """
 
 from collections.abc import Mapping
@@ -26,55 +27,58 @@ from holdfast.model.premises import (
 )
 
 _RELIED_ON: Final = frozenset({"file", "artifact", "endpoint"})
-"""Kinds that pause by themselves."""
+"""Kinds that pause the run by default."""
 _GOVERNED: Final = tuple(kind for kind in KINDS if kind != "effect")
-"""What becomes of an effect in doubt, its tool declares."""
+"""Kinds that ``premises=`` can set a policy for.
+
+The tool of an effect declares what to do with it in doubt.
+"""
 _DIGEST_CHARS: Final = 12
 NOTHING: Final[Facts] = {"is": "nothing"}
-"""The facts of what is not there."""
+"""The facts of a path where nothing exists."""
 
 
 def judge(premise: Premise, observation: Observation) -> Judged:
-    """What became of a premise, given what was found. What follows is for ``act_on`` to say."""
+    """Compare a premise with what was found. ``act_on`` decides what to do about it."""
     if observation.is_gone and is_absence(premise):
         return Judged(premise, "holds", None, "")
     if observation.facts is None:
         verdict: Verdict = "missing" if observation.is_gone else "unknown"
         return Judged(premise, verdict, None, observation.problem)
-    if premise.facts is None:  # somebody has accepted whatever there would be
+    if premise.facts is None:  # a person accepted any content
         return Judged(premise, "holds", observation.facts, "is taken as it is")
     try:
         verdict, text = _COMPARISONS[premise.kind](premise.facts, observation.facts)
-    except UNSOUND:  # facts that came from elsewhere, and that nobody here would have noted like this
+    except UNSOUND:  # imported facts can have any shape
         return Judged(premise, "unknown", observation.facts, "what is recorded of it makes no sense")
     return Judged(premise, verdict, observation.facts, text)
 
 
 def act_on(judged: Judged, policies: Mapping[str, Act]) -> Judged:
-    """The same with what follows: by what was said of this premise, of its kind, or by default."""
+    """Add what to do: by the policy of this premise or of its kind, or by default."""
     if not is_broken(judged):
         return judged._replace(act="ignore")
     return judged._replace(act=_policy(judged.premise, policies) or _default(judged))
 
 
 def orphaned(premise: Premise, found: Facts, attempt: int, policies: Mapping[str, Act]) -> Judged:
-    """A file that an attempt put in its place and was killed before it could record: told, and no reason to stop."""
+    """Judge a file whose attempt moved it into place and was killed before it recorded it. It only warns."""
     text = f"was written by attempt {attempt}, which was killed before it could record it: an orphan"
     return Judged(premise, "changed", found, text, _policy(premise, policies) or "warn")
 
 
 def is_absence(premise: Premise) -> bool:
-    """Whether what the run relies on is that there is nothing: somebody knows, and lets it go on."""
+    """Whether the premise is that nothing exists: a person accepted that a file is gone."""
     return (premise.facts or {}).get("is") == "nothing"
 
 
 def is_broken(judged: Judged) -> bool:
-    """Whether it is known not to hold."""
+    """Whether the premise is known not to hold."""
     return judged.verdict in {"changed", "missing"}
 
 
 def check_policies(policies: Mapping[str, str] | None) -> Policies:
-    """The policies that ``premises=`` gives. Misuse if they cannot be."""
+    """The policies of ``premises=``. Raises Misuse for an unknown kind or act."""
     for name, act in (policies or {}).items():
         if name.partition(":")[0] not in _GOVERNED:
             raise Misuse(
@@ -86,13 +90,13 @@ def check_policies(policies: Mapping[str, str] | None) -> Policies:
 
 
 def check_act(what: str, act: object) -> None:
-    """Refuse what is nothing to do about a premise."""
+    """Raise Misuse if this is no act on a premise."""
     if act not in ACTS:
         raise Misuse(problem=f"{what} says {act!r}", advice=f"use one of {', '.join(ACTS)}")
 
 
 def _policy(premise: Premise, policies: Mapping[str, Act]) -> Act | None:
-    """The most particular word: about this very premise, in its declaration, about its kind."""
+    """The most specific policy: of this very premise, of its declaration, or of its kind."""
     step = premise.name.partition(" (")[0] if premise.kind == "source" else premise.name
     return (
         policies.get(premise.id)
@@ -106,12 +110,13 @@ def _default(judged: Judged) -> Act:
     if judged.premise.kind not in _RELIED_ON:
         return "warn"
     noted = judged.premise.facts or {}
-    # Somebody wrote into the workspace, or what was missing has come back: the agent is to know, and can go on.
+    # A person edited a file in the workspace, or a missing file is back: the agent should know, and can
+    # continue.
     is_news = judged.verdict == "changed" and (noted.get("workspace") or noted.get("is") == "nothing")
     return "warn" if is_news else "pause"
 
 
-# -- kind by kind: the verdict, and what is to be said of it ------------------------------------------------------
+# -- by kind: the verdict, and its text ----------------------------------------------------------------------
 
 
 def _place(noted: Facts, found: Facts) -> tuple[Verdict, str]:
@@ -145,17 +150,17 @@ def _content(facts: Facts) -> str:
     return f"{count(facts['bytes'], 'byte')}{digest}"
 
 
-def _endpoint(noted: Facts, found: Facts) -> tuple[Verdict, str]:  # noqa: ARG001 - it is there, which is all
+def _endpoint(noted: Facts, found: Facts) -> tuple[Verdict, str]:  # noqa: ARG001 - that it answered is enough
     return "holds", ""
 
 
 def _tool(noted: Facts, found: Facts) -> tuple[Verdict, str]:
-    told = [
+    changes = [
         f"{what} was {noted[name]} and is {found[name]}"
         for name, what in (("effect", "its effect"), ("signature", "its signature"))
         if noted[name] != found[name]
     ]
-    return ("changed", "is declared otherwise: " + "; ".join(told)) if told else ("holds", "")
+    return ("changed", "is declared otherwise: " + "; ".join(changes)) if changes else ("holds", "")
 
 
 def _source(noted: Facts, found: Facts) -> tuple[Verdict, str]:

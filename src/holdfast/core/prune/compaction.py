@@ -1,11 +1,13 @@
-"""Compaction: the events before a checkpoint, replaced by what a program that restores it still needs of them.
+"""Compaction: reduces the events before a checkpoint to what a program that restores it still needs.
 
-What that is: everything that is asked for without looking back (points, attempts, goal, plan, conversation, open waits
-and questions), calls whose end is not known, outcomes that can be asked for again (of an explicit key, or asked for
-before the program restores), promises, what a handoff brought, the ledger of effects, and how far calls were counted where that matters. An effect's count always matters: another
-call must never get its idempotency key. A read's matters only while the journal holds a later call of the same site.
+That is: points, attempts, goal, plan, conversation, open waits and questions; calls whose end is not known;
+outcomes that the program can ask for again (of an explicit key, or asked for before it restores); promises;
+the handoff; the list of effects without their results; and the counts of calls where they matter. The count
+of an effect always matters, because no other call may get its idempotency key. The count of a read matters
+only while the journal has a later call of the same site.
 
-The body of a ``compacted`` event is that view as data. It is no cache: nothing else has it.
+The body of a ``compacted`` event is that view as data. It is not a cache: once the events are gone, nothing
+else has the data.
 """
 
 from collections.abc import Iterator
@@ -26,14 +28,17 @@ from holdfast.model.event_fields import fields_of, part_of, values_in
 from holdfast.model.events import Event, Kind
 
 ATTEMPTS_KEPT: Final = 5
-"""The latest attempts that stay with their command lines; the numbers go on in any case."""
+"""How many of the latest attempts stay, with their command lines. Numbering continues in any case."""
 
 UNCOUNTED: Final = frozenset({"", "read", "model"})
-"""What is made again when it is asked for again: nobody has to remember that it happened."""
+"""Effects of calls that may be repeated, so that no record of them must stay; empty is a mark."""
 
 
 class Reduced(NamedTuple):
-    """A view to be kept as data, without the counts of its sites; and these, with the ones that must stay."""
+    """A reduced view as data without the counts of its sites.
+
+    Apart from it, the counts and which must stay.
+    """
 
     data: dict[str, Any]
     blobs: frozenset[str]
@@ -41,20 +46,20 @@ class Reduced(NamedTuple):
     needed: frozenset[str]
 
     def view(self) -> View:
-        """The view that the data stand for, made anew; of the counts, only those of effects and whole calls matter."""
+        """A new view of the data, without the counts."""
         view = View()
         fill_base(view, {**self.data, "sites": {}})
         return view
 
     def encode(self, also: AbstractSet[str] = frozenset()) -> bytes:
-        """The data as JSON, with the counts of the sites that are needed, and of those that somebody needs ``also``."""
+        """The data as JSON, with the counts of the needed sites and of the sites in ``also``."""
         wanted = self.needed | also
         sites = {site: [known.used, *known.free] for site, known in self.sites.items() if site in wanted}
         return dumps({**self.data, "sites": sites})
 
 
 def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Reduced:
-    """What stays of this view. ``later_sites`` are those with events after it; None keeps the counts of all."""
+    """What stays of this view. ``later_sites`` are the sites with events after it; None keeps all counts."""
     counts, free = view.consume_upto(view.head)
     sites = {site: Site(count, tuple(free.get(site, ()))) for site, count in counts.items()}
     whole = {call.key: call for call in _whole_calls(view)}
@@ -70,7 +75,7 @@ def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Redu
 
 
 def effect_of(call: Call) -> str:
-    """What a step was recorded to do to the world; empty for a mark."""
+    """The recorded effect of a step; empty for a mark."""
     return str(fields_of(call.body).get("effect", "")) if call.seq and call.body is not None else ""
 
 
@@ -85,7 +90,10 @@ def _whole_calls(view: View) -> Iterator[Call]:
 
 
 def _around(call: Call, view: View) -> Iterator[Call]:
-    """The steps that a call stands in: whether one of them was answered decides what becomes of it."""
+    """The steps around an open call.
+
+    If one of them was answered, the program never asks for the open call.
+    """
     scope = _scope(call)
     while scope:
         parent = view.calls.get(scope)
@@ -110,7 +118,8 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
     kept.calls = whole
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
     compaction = Compaction(view, whole, read)
-    for name in LOOK_BACK:  # at attempts that will be gone
+    # These folds look back at attempts when they are made. Most attempts go now, so make the folds first.
+    for name in LOOK_BACK:
         view.fold_of(name)
     kept.folds = {name: fold.reduced(compaction) for name, fold in view.folds.items()}
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
@@ -119,7 +128,10 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
 
 
 def _attempts(view: View, fences: AbstractSet[int]) -> list[Attempt]:
-    """The latest, and those that began what is still open: who they were tells whether they can still act."""
+    """The latest attempts, and those that began a call that is still open.
+
+    The owner of such an attempt must stay known: if its process is alive, it can still finish the call.
+    """
     old = [attempt for attempt in view.attempts[:-ATTEMPTS_KEPT] if attempt.event.fence in fences]
     return old + view.attempts[-ATTEMPTS_KEPT:]
 
@@ -135,7 +147,7 @@ def _blobs(view: View) -> Iterator[str]:
         yield from fold.blobs()
 
 
-# -- the ledger of effects: that they happened, without what they came to ----------------------------------------
+# -- the list of effects: that they happened, without their results ------------------------------------------
 
 
 def _dump_effect(call: Call) -> list[Any]:
@@ -144,7 +156,7 @@ def _dump_effect(call: Call) -> list[Any]:
 
 
 def effects_in(event: Event) -> list[tuple[str, int]]:
-    """The effects that a compacted event remembers to have happened: their names, and the events they ended with."""
+    """The ``once`` effects that a compacted event lists as done: their names and the seqs of outcomes."""
     if event.kind != Kind.COMPACTED:
         return []
     view = part_of(event.body, "view") or {"effects": ()}

@@ -1,9 +1,10 @@
-"""What pruning must not change: the view that somebody who goes on from a point begins with.
+"""Compares what a program sees before and after a prune. A difference stops the prune before it writes.
 
-A *kept view* is where the run stands (status, points, attempts, goal, plan, result, conversation), the state it would
-restore, and everything that is answered or asked after it: outcomes that were not given yet, calls whose end is not
-known, outcomes of explicit keys, effects that happened, and the counts by which the next calls get their keys. What
-lies before the state of a program that restores is no part of it; the content of hollow records neither.
+The *kept view* is what a program that continues from a point depends on: status, points, attempts, goal,
+plan, result, conversation; the state that it would restore; and what comes after that state: outcomes that it
+did not get yet, calls whose end is not known, outcomes of explicit keys, effects that happened, and the
+counts from which the next calls get their keys. What a restoring program recorded before its state is not
+part of it, nor is the content of hollow records.
 """
 
 from typing import Any
@@ -18,12 +19,12 @@ from holdfast.model.events import Event
 
 
 def difference(before: View, after: View) -> str:
-    """What of a kept view is not as it was, in two or three words; empty where nothing is. Both are used up."""
+    """What differs between two kept views, in two or three words; empty if nothing. It changes both views."""
     for name in ("head", "status", "points", "next_attempt", "branch", "restores", "result"):
         if getattr(before, name) != getattr(after, name):
             return name
     for name in ("started", "checkpoint"):
-        if _said(getattr(before, name)) != _said(getattr(after, name)):
+        if _content(getattr(before, name)) != _content(getattr(after, name)):
             return name
     for name in before.folds.keys() | after.folds.keys():
         if found := before.fold_of(name).difference(after.fold_of(name)):
@@ -33,11 +34,12 @@ def difference(before: View, after: View) -> str:
 
 
 def upto_of(checkpoint: Event) -> int:
-    """The event up to which the program that restores this state was given everything."""
+    """The seq up to which a program that restores this state has got every outcome."""
     return int(fields_of(checkpoint.body).get("upto_seq", checkpoint.seq))
 
 
-def _said(event: Event | None) -> Any:
+def _content(event: Event | None) -> Any:
+    # Without checksum and chain, which a program never sees.
     return None if event is None else event[:7]
 
 
@@ -65,6 +67,7 @@ def _ahead(call: Call | None, upto: int) -> Any:
 
 
 def _same_answers(old: Call | None, new: Call | None, upto: int) -> bool:
+    """Whether later outcomes have the same content. A hollow one passes, because it is meant to lose it."""
     if old is None or new is None:
         return True
     bodies = {o.seq: o.body for o in new.outcomes}

@@ -1,12 +1,13 @@
-"""Prune: a lineage, a policy and the time, into a plan: what goes, what stays and why. It does nothing by itself.
+"""Plans a prune from a lineage, a policy and the time: what goes, what stays, and why. It writes nothing.
 
-Content goes first (``hollow``). Of a program that restores, whole stretches go too (``compaction``): before each state
-that stays, one event stands for everything that led to it. What always stays, the *roots*: the head, labels, pins, and
-the points that forks begin at, each with the state that would be restored there.
+Content goes first (``hollow``). If the program restores states, whole ranges of events go too
+(``compaction``): before each state that stays, one event replaces everything that led to it. The *roots*
+always stay: the head, labels, pins, and the points at which forks begin, each with the state that would be
+restored there.
 
-A program that replays from its top needs every event, whoever's it is: of its own journal nothing is compacted, and of
-what it has borrowed neither. The invariant: whoever goes on from a root begins with the same view as before
-(``keeping``); carried out a second time, a plan finds nothing to do.
+A program that replays from its top needs every event, its own and the borrowed ones, so nothing of either is
+compacted. Invariants: a program that continues from a root sees the same view as before (``kept_view``);
+planning again after a prune finds nothing to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ CLASSES: Final = tuple(WORDS)
 
 
 class Hollowing(NamedTuple):
-    """Events in whose place the same stand without their content; one page, as they are to be written."""
+    """One page of events to write in the place of the old ones: some of them without their content."""
 
     after_seq: int
     upto_seq: int
@@ -51,7 +52,7 @@ class Hollowing(NamedTuple):
 
 
 class Compacting(NamedTuple):
-    """A stretch in whose place one event is to stand, at its end."""
+    """A range of events that one event at its end will replace."""
 
     after_seq: int
     upto_seq: int
@@ -63,27 +64,33 @@ class Compacting(NamedTuple):
     tallies: dict[str, object]
     reduced: Reduced
     has_forks: bool
-    """Whether a fork goes on from here: it counts its calls by itself, so none of the counts may go."""
+    """Whether a fork begins here.
+
+    Its later calls are not in this journal, so all counts of sites must stay.
+    """
 
     def body(self, *, view: bytes | None = None, fields: Mapping[str, object] | None = None) -> bytes:
-        """The event's body, with the view in it or fields that tell where it is."""
-        told: dict[str, object] = {
+        """The event's body, with the view in it, or with fields that say where it is stored."""
+        all_fields: dict[str, object] = {
             "from_seq": self.after_seq + 1,
             "events": self.events,
             "tallies": self.tallies,
             "blobs": sorted(self.reduced.blobs),
             **(fields or {}),
         }
-        return write(told, value=view, value_name="view")
+        return write(all_fields, value=view, value_name="view")
 
     def event(self, run: str, body: bytes) -> Event:
-        """The event that stands for the stretch."""
+        """The event that replaces the range."""
         place = (self.upto_seq, self.at, Kind.COMPACTED, "", "", self.fence)
         return Event(*place, body, checksum(run, *place, body), anchor(self.chain))
 
 
 class Plan(NamedTuple):
-    """What pruning a run comes to. ``head`` is where its journal stood; ``roots`` are compared before and after."""
+    """What to do to prune a run.
+
+    ``head`` is the head it was planned for; ``roots`` are compared before and after.
+    """
 
     run: str
     head: int
@@ -100,12 +107,12 @@ class Plan(NamedTuple):
 
     @property
     def freed_bytes(self) -> int:
-        """The bytes of bodies that go; what the states need less comes on top of it."""
+        """The bytes of event bodies that go. Freed blobs of states are not included."""
         return sum(part.size for part in self.goes)
 
 
 def plan(lineage: Lineage, policy: Retention, now: float, read: Read) -> Plan:
-    """What goes and what stays. ``read`` gives the content at an address."""
+    """Decide what goes and what stays. ``read`` reads the blob at an address."""
     survey = _Survey(lineage)
     choice = _choose(survey, policy, now)
     stretches, notes = _stretches(survey, choice, policy)
@@ -124,7 +131,7 @@ def plan(lineage: Lineage, policy: Retention, now: float, read: Read) -> Plan:
 
 
 def apply(plan: Plan, own: Sequence[Event]) -> list[Event]:
-    """The run's own events as they are to be."""
+    """The run's own events as they will be after the prune."""
     replaced = {event.seq: event for page in plan.hollowings for event in page.events}
     stretches = [(c.after_seq, c.upto_seq, c) for c in plan.compactings]
     events = []
@@ -138,7 +145,10 @@ def apply(plan: Plan, own: Sequence[Event]) -> list[Event]:
 
 
 def mismatch(roots: Iterable[Root], before: Sequence[Event], after: Sequence[Event]) -> str:
-    """What of which root would not be as it was; empty where every kept view is. Whole histories, unfiltered."""
+    """What would differ at which root; empty if nothing.
+
+    Takes whole histories, with what rewinds left behind.
+    """
     now = walk(after)
     wanted: dict[int, Root] = {root.seq: root for root in roots}
     for seq, then in walk(before):
@@ -150,11 +160,11 @@ def mismatch(roots: Iterable[Root], before: Sequence[Event], after: Sequence[Eve
     return ""
 
 
-# -- looking around ----------------------------------------------------------------------------------------------
+# -- the roots -----------------------------------------------------------------------------------------------
 
 
 class _Survey:
-    """One walk through the history: roots, and the state that would be restored at each."""
+    """Finds, in one walk through the history, the roots and the state that would be restored at each."""
 
     def __init__(self, lineage: Lineage) -> None:
         self.lineage = lineage
@@ -167,14 +177,14 @@ class _Survey:
         self.state_at: dict[int, Event | None] = {}
         """The latest checkpoint that has its state, as of each root."""
         self.chains_at: dict[int, list[Event]] = {}
-        """The same of each chain that is kept for somebody else's program."""
+        """The same for each chain of checkpoints that a framework owns."""
         for seq, view in walk(self.raw):
             if seq in wanted:
                 self.state_at[seq] = view.checkpoint
                 self.chains_at[seq] = list(CHAINS.of(view).latest.values())
             self.view = view
         missing = wanted - self.state_at.keys()
-        assert not missing, f"run {lineage.run} has no events {missing}, which somebody relies on"
+        assert not missing, f"run {lineage.run} has no events {missing}, on which a fork, label or pin relies"
 
     def _roots(self) -> Iterator[Root]:
         lineage = self.lineage
@@ -185,6 +195,8 @@ class _Survey:
         for seq, name in lineage.pins.items():
             yield Root(seq, "pin", name)
         found = dict(_labels(self.live, lineage.origin_seq))
+        # A fork keeps the labels of the history that it borrows, also those that a later rewind left behind
+        # here.
         for at in {dependent.at_seq for dependent in lineage.dependents}:
             found.update(_labels(effective(e for e in self.raw if e.seq <= at), lineage.origin_seq))
         for seq, label in sorted(found.items()):
@@ -192,7 +204,7 @@ class _Survey:
 
 
 def _labels(history: Iterable[Event], after_seq: int) -> Iterator[tuple[int, str]]:
-    """The newest checkpoint of each label: what the label names."""
+    """The newest checkpoint of each label."""
     newest: dict[str, int] = {}
     for event in history:
         if event.kind == Kind.CHECKPOINT:
@@ -202,11 +214,14 @@ def _labels(history: Iterable[Event], after_seq: int) -> Iterator[tuple[int, str
     return ((seq, label) for label, seq in newest.items() if seq > after_seq)
 
 
-# -- choosing ------------------------------------------------------------------------------------------------------
+# -- which contents go ---------------------------------------------------------------------------------------
 
 
 class _Choice(NamedTuple):
-    """The checkpoints that keep their state, with the reason; those of them that the policy keeps; and what goes."""
+    """The checkpoints that keep their state, with the reason; which of them the policy keeps.
+
+    And what goes.
+    """
 
     kept: dict[int, str]
     within: set[int]
@@ -241,7 +256,7 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
 
 
 def _is_midway(event: Event, ends: Mapping[str, int], roots: Iterable[Root]) -> bool:
-    """Whether a piece of a streamed answer belongs to a point that must stay, in the middle of that answer."""
+    """Whether a chunk is of an answer that was still streaming at a root, where no whole answer exists."""
     return event.kind == Kind.STREAM_CHUNK and any(
         event.seq <= root.seq < ends.get(event.key, 0) for root in roots
     )
@@ -261,13 +276,16 @@ def _by_class(own: Sequence[Event]) -> dict[str, list[Event]]:
 
 
 def _within(events: Sequence[Event], keep: Keep, now: float) -> set[int]:
-    """The seqs of those that the policy keeps."""
+    """The seqs of the events that the policy keeps."""
     numbers = within([(event.at, _content_size(event)) for event in events], keep, now)
     return {events[number].seq for number in numbers}
 
 
 def within(records: Sequence[tuple[float, int]], keep: Keep, now: float) -> set[int]:
-    """Which records, by time and size and oldest first, lie within all bounds of a policy; counted from the newest."""
+    """The numbers of the records within all bounds of a policy, counted from the newest.
+
+    ``records`` are times and sizes, oldest first.
+    """
     found: set[int] = set()
     total = 0
     for number in reversed(range(len(records))):
@@ -288,7 +306,7 @@ def _content_size(event: Event) -> int:
     return int(fields.get("state_bytes") or fields.get("value_bytes") or len(event.body))
 
 
-# -- stretches that are compacted ----------------------------------------------------------------------------------
+# -- which ranges are compacted ------------------------------------------------------------------------------
 
 
 class _Stretch(NamedTuple):
@@ -298,7 +316,10 @@ class _Stretch(NamedTuple):
 
 
 def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[list[_Stretch], list[Part]]:
-    """The stretches between what stays, and notes on why there are none where there might be."""
+    """The ranges to compact, between what stays.
+
+    And notes that say why there are none where a user expects some.
+    """
     lineage = survey.lineage
     states = [e for e in lineage.own if e.kind == Kind.CHECKPOINT and e.seq in choice.kept]
     latest = survey.state_at.get(survey.head)
@@ -327,21 +348,23 @@ def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[lis
         stretch = _Stretch(wall, first - 1, forks)
         if len(_inside(lineage.own, stretch)) > 1:
             found.append(stretch)
-        elif (
-            found and forks
-        ):  # a single event is left where it is, and the fork goes on from the base before it
+        elif found and forks:
+            # A single event stays as it is, so the fork continues from the compacted event before it.
             found[-1] = found[-1]._replace(has_forks=True)
         wall = max(wall, last)
     return found, notes
 
 
 def _begin(checkpoint: Event) -> int:
-    """The first event that whoever restores this state is not given yet, or the checkpoint itself."""
+    """The first event that a program that restores this state needs: an outcome to get, or the checkpoint."""
     return min(upto_of(checkpoint) + 1, checkpoint.seq)
 
 
 def _intervals(survey: _Survey, tail: int) -> tuple[list[tuple[int, int]], int, list[Part]]:
-    """What stays of the own events: intervals that do not touch, oldest first, and everything up to a wall before them."""
+    """Which own events stay: separate intervals, oldest first, and all events up to a wall before them.
+
+    The wall is the last root that needs the whole history: its fork replays, or it has no state to restore.
+    """
     lineage = survey.lineage
     replays = {dependent.run for dependent in lineage.dependents if dependent.replays}
     wall, notes = lineage.origin_seq, []
@@ -402,7 +425,7 @@ def _stood_for(event: Event) -> int:
 
 
 class _Ranges:
-    """Seqs by first and last."""
+    """A set of seqs, as ranges of first and last."""
 
     def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
         self._ranges = ranges
@@ -411,15 +434,18 @@ class _Ranges:
         return any(first <= seq <= last for first, last in self._ranges)
 
 
-# -- pages and words -----------------------------------------------------------------------------------------------
+# -- pages to write, and the report --------------------------------------------------------------------------
 
 
 def _pages(lineage: Lineage, gone: set[int], inside: _Ranges) -> Iterator[Hollowing]:
-    """The events that lose their content, in pages that one write can replace."""
+    """The events that lose their content, in pages that one write can replace.
+
+    A write replaces a whole range, so a page repeats the events in between unchanged.
+    """
     page: list[Event] = []
     size = 0
     for event in lineage.own:
-        # What stands for others is never written again: its view may lie elsewhere.
+        # A page never includes a compacted event: its view may be in a blob, and it is not written again.
         is_end = event.seq in inside or event.kind in COVERING
         if is_end or len(page) == APPEND_EVENTS_MAX or size + len(event.body) > _PAGE_BYTES_MAX:
             yield from _page(page, gone)
@@ -464,5 +490,5 @@ def _staying(survey: _Survey, choice: _Choice, policy: Retention) -> Iterator[Pa
     for seq, why in choice.kept.items():
         by_why.setdefault("policy" if seq in choice.within and why == "head" else why, []).append(seq)
     for why, seqs in sorted(by_why.items(), key=lambda pair: min(pair[1])):
-        said = f"the last {policy.checkpoints.last}" if why == "policy" and policy.checkpoints.last else why
-        yield Part(WORDS["checkpoints"], len(seqs), sum(sizes[seq] for seq in seqs), said)
+        reason = f"the last {policy.checkpoints.last}" if why == "policy" and policy.checkpoints.last else why
+        yield Part(WORDS["checkpoints"], len(seqs), sum(sizes[seq] for seq in seqs), reason)

@@ -1,4 +1,4 @@
-"""What a prune plan is made of: a lineage, the runs that depend on it, and the points that must stay."""
+"""The input of a prune plan: a lineage, the runs that depend on it, and the points that must stay."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -9,7 +9,7 @@ Why = Literal["head", "label", "pin", "fork"]
 
 
 class Root(NamedTuple):
-    """A point that must stay as it is, and what for: the fork's, label's or pin's name."""
+    """A point that must stay as it is, why, and the name of the fork, label or pin."""
 
     seq: int
     why: Why
@@ -17,7 +17,10 @@ class Root(NamedTuple):
 
 
 class Dependent(NamedTuple):
-    """A run whose history begins with events of this one, up to ``at_seq``. ``replays``: it needs all of them."""
+    """A run whose history begins with events of this one, up to ``at_seq``.
+
+    ``replays``: it needs all of them.
+    """
 
     run: str
     at_seq: int
@@ -25,10 +28,10 @@ class Dependent(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """A run as its journal stands: what it has borrowed, its own events, who depends on them, and what is pinned.
+    """A run's history: the events it borrows, its own events, the runs that depend on them, and the pins.
 
-    ``waits`` says why nothing may be compacted now, if so; ``stands_at`` is where the state stands that the holder's
-    autosave would save next.
+    ``waits`` says why nothing may be compacted now; empty if it may. ``stands_at`` is the seq of the state
+    that the holder's autosave would save next: later events are needed by it.
     """
 
     run: str

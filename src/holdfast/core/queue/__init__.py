@@ -1,1 +1,1 @@
-"""Rules of the queue: when a worker takes a run."""
+"""Rules of the queue: when a worker may take a run."""

@@ -1,4 +1,4 @@
-"""When a worker is to take a run next, and when no worker is to try it any more."""
+"""Decides when a worker may take a run again, and when no worker should try it any more."""
 
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def due_after(status: str, until: float | None, now: float, *, is_drained: bool) -> float | None:
-    """When a run whose attempt ended like this is due again; None where that is for somebody else to say.
+    """When a run is due again after an attempt ended like this; None if no worker may take it by itself.
 
-    Parked for a time, it is due then. Interrupted because its worker went away, it is due at once; a person who
-    interrupts a program means it.
+    A run parked until a time is due then. A run whose worker was shut down is due at once. A run that a
+    person interrupted is not due: the person meant it.
     """
     if status == Status.PARKED:
         return until
@@ -22,12 +22,12 @@ def due_after(status: str, until: float | None, now: float, *, is_drained: bool)
 
 
 def waited_for_by(view: "View") -> str:
-    """The run that has submitted this one and waits for its end; empty where none does."""
+    """The run that submitted this one and waits for its end; empty if there is none."""
     return "" if view.started is None else str(fields_of(view.started.body).get("waited_for_by") or "")
 
 
 def crashes_in_vain(view: "View") -> "list[Attempt]":
-    """The attempts at the end that crashed and had got nowhere: no outcome was recorded since the first of them began."""
+    """The latest attempts that crashed in a row and recorded no outcome, oldest first."""
     found: list[Attempt] = []
     for attempt in reversed(view.attempts):
         is_running = not found and attempt is view.attempts[-1] and attempt.how is None
@@ -40,7 +40,9 @@ def crashes_in_vain(view: "View") -> "list[Attempt]":
 
 
 def is_suspect(view: "View", crashes_max: int) -> bool:
-    """Whether its last attempt crashed, which nobody has recorded yet, and one more crash like that is one too many."""
+    """Whether the last attempt crashed and one more such crash would reach the limit."""
+    # No event records the last crash yet. It counts as one, and the attempt that is about to begin as
+    # another.
     last = view.attempts[-1] if view.attempts else None
     if last is None or last.how is not None or last.event.seq < view.last_outcome_seq:
         return False

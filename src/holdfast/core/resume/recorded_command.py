@@ -1,8 +1,8 @@
-"""Whose a recorded command is: this user's own, or foreign.
+"""Decides whether a recorded command is this user's own or foreign. A foreign one needs trust to start.
 
-A command is the word of the attempt that recorded it. It is foreign where that attempt's event was brought here from another
-store, where the store's files belong to somebody else, and, in a store that is shared, where another host or user
-has recorded it.
+An attempt records the command that started it. The command is foreign if the attempt's event was imported
+from another store, if the store's files belong to another user, or, in a shared store, if another host or
+user recorded it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _HOWS: Final = {"import": "imported from", "copy": "copied from"}
 
 
 def command_in(attempt: Event, chain: Sequence[RunRow], here: Here) -> Command:
-    """The command that an attempt of this run has recorded, and where it comes from; nobody has trusted it yet."""
+    """The command that an attempt recorded, and where it comes from. Records of trust are not read here."""
     body = contents_of(attempt.body)
     words = [str(word) for word in body.get("argv") or ()]
     origin = _origin(attempt.seq, body, chain, here)
@@ -30,17 +30,18 @@ def command_in(attempt: Event, chain: Sequence[RunRow], here: Here) -> Command:
     starter: Literal["program", "worker", "client"] = "program"
     if body.get("again") or body.get("served"):
         starter = "worker" if body.get("again") else "client"
+    # In another user's files, a record of trust could be forged, so trust is not remembered there.
     remembered = not here.owned_by
     return Command(python, tuple(words[1:]), cwd, attempt.seq, starter, origin, is_remembered=remembered)
 
 
 def digest_of(command: Command) -> str:
-    """What tells one command from another: its interpreter, its arguments and its directory."""
+    """A digest of a command's interpreter, arguments and directory."""
     return sha256(dumps([command.python, command.arguments, command.cwd])).hexdigest()[:32]
 
 
 def whence(chain: Sequence[RunRow], seq: int) -> str:
-    """In words, how the event of that seq was brought into this store; empty where it was recorded in it."""
+    """How the event of that seq came into this store, in words; empty if it was recorded here."""
     facts = facts_of(holder_of(chain, seq))
     if facts.get("elsewhere", 0) < seq:
         return ""
@@ -53,7 +54,10 @@ def whence(chain: Sequence[RunRow], seq: int) -> str:
 
 
 def is_honoured(trust: Mapping[str, Any], here: Here) -> bool:
-    """Whether a record of trust counts for whoever asks: never where the owner of the files could have written it himself."""
+    """Whether a record of trust counts here.
+
+    It does not if another user, who owns the files, could have written it.
+    """
     if here.owned_by is None:
         return (trust.get("host"), trust.get("uid")) == (here.host, here.uid)
     return not here.owned_by

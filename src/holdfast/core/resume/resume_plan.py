@@ -1,7 +1,8 @@
-"""The resume plan: what starting a run again would do, decided from its journal and from what was found by looking.
+"""The resume plan: what starting a run again would do, from its journal and the checked premises.
 
-It reuses what stands recorded, says what becomes of effects in doubt, which premises do not hold and what follows, whom
-the run asks and what it waits for, and what runs next. Nothing is guessed: what nobody counted is unknown, not zero.
+It says what is answered from the journal, what happens to effects in doubt, which premises fail, which
+questions and waits are open, and what runs next. It never guesses: a token count that was not recorded is
+unknown, not zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,10 @@ class Answers(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What the answered steps took when they ran. None is "nobody knows"; the counts say of how many model calls."""
+    """What the answered steps cost when they ran.
+
+    None means unknown; the counts say for how many model calls.
+    """
 
     seconds: float
     model_calls: int
@@ -46,7 +50,10 @@ class Saved(NamedTuple):
 
 
 class Uncertain(NamedTuple):
-    """A step in doubt. ``pending`` is what a person already said; ``fate`` what starting again makes of it, in words."""
+    """A step in doubt.
+
+    ``pending`` is the resolution in the inbox; ``fate`` says what starting again does with it.
+    """
 
     step: str
     key: str
@@ -59,7 +66,7 @@ class Uncertain(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A step that was begun and runs again, because it was cut off or because its failure ended the attempt."""
+    """A step that runs again, because it was cut off or because its failure ended the attempt."""
 
     step: str
     key: str
@@ -70,7 +77,10 @@ class Repeat(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question of the run's that stands open. ``answered_by`` is who has answered it, if that lies in the inbox."""
+    """An open question of the run.
+
+    ``answered_by`` is the person whose answer waits in the inbox, if there is one.
+    """
 
     id: str
     text: str
@@ -81,10 +91,11 @@ class Asked(NamedTuple):
 
 
 class ResumePlan(NamedTuple):
-    """What starting a run again would do. ``next_item`` is the item of the run's own plan that comes next; empty for none.
+    """What starting a run again would do.
 
-    ``command`` is what the run was last started with, and says whether it may be started here; None where it never was.
-    ``came_from`` is where its history was brought in from, in words; empty where it began here.
+    ``next_item`` is the next item of the run's own plan; empty for none. ``command`` is what the run was last
+    started with, and whether it may start here; None if it never started. ``came_from`` says where its
+    history was imported from; empty if it began here.
     """
 
     run: str
@@ -111,11 +122,11 @@ _FATES: Final = {
     "done": "counts as done: the program gets the value that was given",
     "retry": "runs again, under the same idempotency key",
     "failed": "counts as failed: the program gets a RuntimeError",
-    "abandon": "is set aside: the program goes on without it",
+    "abandon": "is set aside: the program continues without it",
 }
 _POLICIES: Final = {
     "stop": "the run stops and asks a person",
-    "tell": "the program is told with EffectUnknown",
+    "tell": "the program gets EffectUnknown",
     "retry": "it runs again, under the same idempotency key",
 }
 
@@ -130,14 +141,14 @@ def plan_resume(
     answers: Mapping[int, str] | None = None,
     died_at: float = 0.0,
 ) -> ResumePlan:
-    """The plan for a run with this history, if it were started now; ``judged`` are its premises as they were found.
+    """The plan for a run with this history, if it were started now; ``judged`` are its checked premises.
 
-    ``answers`` are the questions that were answered and not taken in yet, by their events, with who did.
+    ``answers`` maps the events of questions to the persons whose answers wait in the inbox.
     """
     view = fold(events)
     attempt = view.next_attempt
     if view.crashed_attempt is not None:
-        # As the next attempt will record it: what failed last, with nothing after it, is tried again.
+        # The next attempt will record this crash. Then the last failures, with nothing after them, run again.
         view.end_attempt("crashed", died_at)
     uncertain = tuple(_uncertain(doubt, view) for doubt in doubts)
     in_doubt = {doubt.key for doubt in uncertain}
@@ -157,11 +168,11 @@ def plan_resume(
     )
 
 
-# -- what is reused ------------------------------------------------------------------------------------------------
+# -- what is reused ------------------------------------------------------------------------------------------
 
 
 def _answered(view: View) -> Iterable[tuple[Call, bytes]]:
-    """The outcomes that the program is given without running, of steps."""
+    """The outcomes of steps that the program gets from the journal."""
     for call in view.calls.values():
         if call.seq and not call.abandoned:
             for outcome in call.outcomes:
@@ -193,7 +204,7 @@ def _saved(view: View) -> Saved:
         outcome = fields_of(body)
         if "usage" in outcome:
             usages.append(outcome["usage"])
-        if _parent(call) not in whole:  # the time of a step inside another is part of that one's
+        if _parent(call) not in whole:  # the time of an inner step is part of the outer step's time
             seconds += outcome.get("ms", 0.0) / 1000
     tokens = [known for usage in usages if (known := _tokens(usage)) is not None]
     costs = [usage["cost"] for usage in usages if usage.get("cost") is not None]
@@ -213,11 +224,11 @@ def _tokens(usage: dict[str, Any]) -> int | None:
 
 
 def _parent(call: Call) -> str:
-    """The step that a call was made in; empty for one at the top."""
+    """The step that encloses a call; empty at the top level."""
     return str(fields_of(call.body).get("in", "")).partition(":")[0] if call.body else ""
 
 
-# -- what is not known ---------------------------------------------------------------------------------------------
+# -- what is not known ---------------------------------------------------------------------------------------
 
 
 def _uncertain(doubt: Doubt, view: View) -> Uncertain:
@@ -236,7 +247,7 @@ def _fate(policy: str, *, verify: bool) -> str:
 
 
 def _effect(doubt: Uncertain) -> Judged:
-    """An effect in doubt is a premise that nobody can vouch for: it pauses, unless its tool has declared a way out."""
+    """An effect in doubt as an unknown premise: it pauses the run, unless its tool declares what to do."""
     act: Act = "warn" if doubt.verify or doubt.in_doubt != "stop" else "pause"
     premise = Premise("effect", doubt.step, {"key": doubt.key})
     return Judged(premise, "unknown", None, f"is in doubt: it {doubt.reason}", act)
@@ -247,11 +258,11 @@ def _asked_of(question: Question, answers: Mapping[int, str]) -> Asked:
     return Asked(question.id, text, question.asked_at, question.expires_at, question.seq, by)
 
 
-# -- what runs next ------------------------------------------------------------------------------------------------
+# -- what runs next ------------------------------------------------------------------------------------------
 
 
 def _repeats(view: View, events: Iterable[Event], in_doubt: set[str]) -> Iterable[Repeat]:
-    """What runs again, each call once, in the order it was begun."""
+    """The calls that run again, each once, in the order in which they began."""
     tries: dict[str, int] = {}
     last: dict[str, Event] = {}
     for event in events:
@@ -279,7 +290,7 @@ def _repeat(call: Call, last: Event, tries: int) -> Repeat:
 
 
 def _asked(intent: dict[str, Any]) -> str:
-    """What a call was made with, in one line."""
+    """The arguments of a call on one line."""
     if intent.get("effect") == "model":
         return one_line(asked_line(intent))
     if "args_blob" in intent:

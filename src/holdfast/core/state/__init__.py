@@ -1,1 +1,1 @@
-"""Rules of states: the tree of nodes, how lists are cut, and how a state is read back."""
+"""Rules of states: the tree of nodes, how long lists and texts are cut, and how a state is read back."""

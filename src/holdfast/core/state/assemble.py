@@ -1,6 +1,7 @@
-"""A state put together again from its nodes, and the packs that it needs.
+"""Reads a state back from its nodes, and lists the packs that it needs.
 
-It walks with a list of places to fill in instead of recursion: how deep a state is says nothing about the stack.
+The walk keeps a list of containers to fill instead of recursing, so a deep state cannot exhaust the stack.
+Damaged nodes raise Corrupt: depth is bounded, and a reference that leads back to itself is found.
 """
 
 from collections.abc import Iterable
@@ -26,12 +27,15 @@ from holdfast.limits import VALUE_DEPTH_MAX
 
 
 def gather(root: Any, fetch: Fetch) -> Any:
-    """The tree that was planted, sharing nothing with ``root``. Raises Corrupt where a node is missing or wrong."""
+    """The state that was planted.
+
+    It shares no object with ``root``. Raises Corrupt if a node is missing or wrong.
+    """
     return gather_with(root, Nodes(fetch))
 
 
 def gather_with(root: Any, nodes: Nodes) -> Any:
-    """As ``gather``, by a reader that keeps what it has read."""
+    """As ``gather``, with a reader that keeps the packs that it has fetched."""
     top = [_copied(root)]
     todo: list[tuple[Any, int]] = [(top, 0)]
     while todo:
@@ -51,7 +55,8 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
 def packs_of(root: Any, fetch: Fetch) -> set[str]:
     """The addresses of all packs that the state needs; ``root`` may be a list of roots. Raises Corrupt.
 
-    One pack is in memory at a time. It is fetched again if another one later turns out to need more of it.
+    Only one pack is in memory at a time, since a lineage may have many. A pack is fetched again if a later
+    one refers to another node in it.
     """
     seen: dict[str, set[str]] = {}
     wanted: dict[str, list[str]] = {}
@@ -75,12 +80,13 @@ def packs_of(root: Any, fetch: Fetch) -> set[str]:
 
 _CONTAINERS = (list, dict)
 _OWN = (None, "##")
-"""The forms of what is the user's own."""
+"""The forms of arrays that are user data and no references."""
 
 
 def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
-    """The value with its own reference followed, and whether nothing in it can be a reference any more."""
-    # A node is parsed each time, so the same one in two places is never one object twice.
+    """The value with its reference followed, and whether it is known to hold no more references."""
+    # A node is parsed each time it is met. If one object were used twice, a change of one place in the
+    # program's state would change the other.
     for _ in range(VALUE_DEPTH_MAX):
         form = form_of(value)
         if form is None:
@@ -106,7 +112,7 @@ def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
 
 
 def _expect(values: Iterable[Any], nodes: Nodes) -> None:
-    """Have what these values refer to fetched together."""
+    """Fetch together what these values refer to: one request to the store instead of one per value."""
     nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
 
 
@@ -118,5 +124,5 @@ def _piece(item: Any, nodes: Nodes) -> str:
 
 
 def _copied(root: Any) -> Any:
-    """The root as if it had been read: it is small, and the caller's to keep."""
+    """A copy of the root, which is small. The caller keeps its own."""
     return orjson.loads(orjson.dumps(root))

@@ -1,8 +1,8 @@
-"""Where a long list or text is cut: at places that its own content chooses.
+"""Content-defined chunking: decides where a long list, text or file is cut, from its content alone.
 
-It knows hashes and sizes and refuses to know where anything is stored: equal content is cut equally, so that an
-edit moves no boundary but those beside it. A boundary is a matter of chance that the item itself decides, in
-proportion to its length; bounds on both sides keep a run of equal items from being cut everywhere, or nowhere.
+Equal content is cut equally, wherever it is stored, so an edit moves only the boundaries beside it. Each item
+has a chance to end a chunk that grows with its length and depends on its bytes. Bounds on both sides keep a
+sequence of equal items from being cut after each item, or never.
 """
 
 import re
@@ -19,25 +19,27 @@ from holdfast.limits import (
 )
 
 _RUN_BYTES_MIN: Final = 99
-"""Three hashes, or as many small values as are as long: the end of a list is written anew with each append, and
-runs of nearly one length leave less there than runs of any length would."""
+"""The length of three hashes. Each append writes the last run of a list again, so runs must be short."""
 _RUN_BYTES_MAX: Final = 4 * _RUN_BYTES_MIN
 _RUN_ITEMS_MIN: Final = 2
-"""Each level is then at most half as long as the one below, however long its items, and there is a top."""
+"""With two items per run, each level is at most half as long as the one below, so the tree has a top."""
 _CHANCE: Final = 2**32 // _RUN_BYTES_MIN
 _LOOK_BYTES: Final = 64
 _FAR: Final = 100
 
 
 def runs(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """The items in order, as runs that end where an item says so: of about six hashes."""
+    """The items in order, in runs of about six hashes.
+
+    The bytes of an item decide whether it ends its run.
+    """
     began = weight = 0
     for index, item in enumerate(items, 1):
         length = len(item)
         weight += length
         if weight < _RUN_BYTES_MIN or index - began < _RUN_ITEMS_MIN:
             continue
-        # crc32 because nothing but the cost depends on its being hard to foresee
+        # crc32 is enough: an adversary who predicts the boundaries can only make storage more expensive.
         if crc32(item) < length * _CHANCE or weight >= _RUN_BYTES_MAX:
             yield items[began:index]
             began, weight = index, 0
@@ -46,14 +48,17 @@ def runs(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in order, in pieces within the limits' bounds (a little longer where a character straddles one)."""
+    """The text in order, in pieces within the bounds.
+
+    A piece is a little longer if a character crosses the bound.
+    """
     data = text.encode()
     began, size = 0, len(data)
     while size - began > STATE_PIECE_BYTES_MAX:
         upto = began + STATE_PIECE_BYTES_MAX
         found = _PLACE.search(data, began + STATE_PIECE_BYTES_MIN, upto)
         end = upto if found is None else found.end()
-        while end < size and data[end] & 0xC0 == 0x80:  # never inside a character
+        while end < size and data[end] & 0xC0 == 0x80:  # a continuation byte: never cut inside a character
             end += 1
         yield data[began:end].decode()
         began = end
@@ -62,12 +67,13 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def chunks(data: bytes) -> Iterator[bytes]:
-    """The bytes of a file in order, in pieces within the limits' bounds; none of an empty one."""
+    """The bytes of a file in order, in pieces within the bounds; none for an empty file."""
     began, size = 0, len(data)
     while size - began > ARTIFACT_PIECE_BYTES_MAX:
         upto = began + ARTIFACT_PIECE_BYTES_MAX
         places = (found.end() for found in _PLACE.finditer(data, began + ARTIFACT_PIECE_BYTES_MIN, upto))
-        # One place in a hundred, chosen by what stands before it: a longer pattern would never match a narrow alphabet.
+        # One match in a hundred, chosen by the bytes before it. A longer pattern instead would never match in
+        # files that use few different bytes.
         end = next((end for end in places if crc32(data[end - _LOOK_BYTES : end]) % _FAR == 0), upto)
         yield data[began:end]
         began = end
@@ -76,10 +82,10 @@ def chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _place(length: int) -> re.Pattern[bytes]:
-    """A pattern that one place in ``2**length`` matches: each byte in one half, drawn anew, of all bytes.
+    """A pattern that one position in ``2**length`` matches: each byte is in a fixed random half of all bytes.
 
-    A rolling hash would need a step of Python for each byte; this runs inside ``re``, and works for prose in any
-    script as for hexadecimal digits, because some of any alphabet falls into each half.
+    A rolling hash would need a step of Python per byte; this runs inside ``re``. It works for any script and
+    for hexadecimal digits, because each half has some members of any alphabet.
     """
     halves = []
     for position in range(length):

@@ -1,17 +1,17 @@
-"""How a state's nodes are written down, and found again.
+"""The stored format of a state's nodes: writing, parsing and finding them.
 
-A node is one line of JSON; a pack is the lines that one checkpoint added, so that ``zstd -d`` and ``grep`` can read
-it. A node refers to another as ``address/line``, or as ``/line`` inside its own pack, whose address is not known
-before it is whole. What a reference stands for is told by the word before it::
+A node is one line of JSON. A pack is the lines that one checkpoint added, so ``zstd -d`` and ``grep`` can
+read it. A node refers to another as ``address/line``, or as ``/line`` inside its own pack, whose address is
+not known before it is complete. The word before a reference says what it refers to::
 
-    ["#", ref]        the value that the node there holds
-    ["#list", ref]    a list; ["#dict", ref] an object; ["#text", ref] a text: the items of the run there, in order
-    ["#runs", level, ref, count, ref, count, ...]   a run of runs, and how many items each of them holds
+["#", ref]        the value that the node there holds ["#list", ref]    a list; ["#dict", ref] an object;
+["#text", ref] a text: the items of the run there, in order ["#runs", level, ref, count, ref, count, ...]   a
+run of runs, and how many items each of them holds
 
-A run of level 0 is an array of items: values; keys and values in turn; or pieces of text. An array of the user's own
-that begins with a text that begins with ``#`` gets one more ``#`` there. That is done on bytes: in JSON, ``["#`` can
-stand nowhere but at the beginning of an array. (References as objects would not do: a key with one more ``#`` may be
-there already.)
+A run of level 0 is an array of items: values; keys and values in turn; or pieces of text. If an array of the
+user begins with a text that begins with ``#``, that text gets one more ``#``. The escape works on bytes,
+because in JSON ``["#`` can only be the beginning of an array. References as objects were rejected: the object
+may already have a key with one more ``#``.
 """
 
 import re
@@ -23,7 +23,10 @@ import orjson
 from holdfast.errors import Corrupt
 
 Fetch: TypeAlias = Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
-"""The nodes of the packs at these addresses, all of them or Corrupt. Asked for many at once: a store may be far away."""
+"""Fetches the nodes of all packs at these addresses, or raises Corrupt.
+
+One request has many: stores may be far away.
+"""
 
 VALUE: Final = "#"
 LIST: Final = "#list"
@@ -32,9 +35,12 @@ TEXT: Final = "#text"
 RUNS: Final = "#runs"
 
 MARK: Final = b'["#'
-"""Bytes without it hold no reference and nothing to unescape: most nodes need no second look."""
+"""Bytes without it have no reference and no escape.
+
+Most nodes have neither, so they are parsed as they are.
+"""
 _LEVELS: Final = range(1, 64)
-"""A level is at most half as long as the one below."""
+"""Enough for any state: a level is at most half as long as the one below."""
 _RUNS_START: Final = b'["#runs",'
 _LOCAL: Final = re.compile(rb'(\["#(?:list|dict|text)?",")/')
 _LINK: Final = re.compile(rb'\["#(?:list|dict|text)?","([^"]*)"\]')
@@ -42,7 +48,10 @@ _RUN_LINK: Final = re.compile(rb'"([^"]+/\d+)"')
 
 
 def pack_nodes(nodes: Sequence[bytes]) -> bytes:
-    """The nodes as one content: a line each, which works because JSON writes no line break inside a value."""
+    """The nodes as one blob, a line each.
+
+    JSON has no raw line break inside a value, so lines are separable.
+    """
     assert nodes, "an empty pack cannot be told from one with an empty node"
     return b"\n".join(nodes)
 
@@ -53,12 +62,12 @@ def unpack_nodes(data: bytes) -> list[bytes]:
 
 
 def escape(data: bytes) -> bytes:
-    """A JSON text of the user's, in which no array can be taken for a reference."""
+    """The user's JSON, escaped so that no array in it looks like a reference."""
     return data.replace(MARK, b'["##') if MARK in data else data
 
 
 def link(form: str, ref: str) -> bytes:
-    """The JSON that stands for what is stored at ``ref``."""
+    """The JSON that refers to what is stored at ``ref``."""
     return b'["%b","%b"]' % (form.encode(), ref.encode())
 
 
@@ -69,15 +78,15 @@ def runs_body(level: int, refs: Sequence[bytes], counts: Sequence[int]) -> bytes
 
 
 def absolute(node: bytes, address: str) -> bytes:
-    """The node with every reference as it reads outside of its pack."""
+    """The node with absolute references, which are valid outside its pack."""
     if node.startswith(_RUNS_START):
         return node.replace(b',"/', b',"%b/' % address.encode())
     return _LOCAL.sub(rb"\g<1>%b/" % address.encode(), node) if may_refer(node) else node
 
 
 def may_refer(node: bytes) -> bool:
-    """Whether there is anything in a node to follow or to unescape; most hold nothing but content."""
-    # the single byte is looked for first: that takes a twentieth of the time
+    """Whether a node may have references to follow or text to unescape. Most have neither."""
+    # Searching for the single byte first takes a twentieth of the time.
     return b"#" in node and MARK in node
 
 
@@ -90,7 +99,10 @@ def links(node: bytes) -> list[str]:
 
 
 def form_of(value: Any) -> str | None:
-    """What a parsed array stands for instead of itself: a form, ``##`` for one to unescape; None for most."""
+    """The form of a parsed array that is a reference; ``##`` for one to unescape.
+
+    None for plain user data.
+    """
     if type(value) is not list or not value:
         return None
     first = value[0]
@@ -100,7 +112,7 @@ def form_of(value: Any) -> str | None:
 
 
 def ref_in(value: list[Any]) -> str:
-    """The reference of a value that has a form. Raises Corrupt."""
+    """The reference in a value that has a form. Raises Corrupt if there is none."""
     if len(value) != 2 or type(value[1]) is not str:
         raise corrupt(f"{value[0]!r} stands without a reference")
     ref: str = value[1]
@@ -108,19 +120,22 @@ def ref_in(value: list[Any]) -> str:
 
 
 def unescape(value: list[Any]) -> list[Any]:
-    """An array of the user's own, its first text as it was."""
+    """An escaped array as the user had it."""
     return [value[0][1:], *value[1:]]
 
 
 class Nodes:
-    """Nodes by reference, as parsed JSON whose references are absolute."""
+    """Reads nodes by reference and keeps the packs that it has fetched.
+
+    The references in its answers are absolute.
+    """
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
         self._packs: dict[str, Sequence[bytes]] = {}
 
     def expect(self, refs: Iterable[str]) -> None:
-        """Fetch what these references need, in one go: they are about to be read."""
+        """Fetch the packs of these references in one request, because they are about to be read."""
         addresses = dict.fromkeys([ref.rpartition("/")[0] for ref in refs])
         if "" in addresses:
             raise corrupt("a reference names no pack")
@@ -129,7 +144,7 @@ class Nodes:
             self._packs.update(self._fetch(wanted))
 
     def read(self, ref: str) -> bytes:
-        """The node's line, its references absolute. Raises Corrupt where there is none."""
+        """The node's line, with absolute references. Raises Corrupt if there is none."""
         return absolute(*self._line(ref))
 
     def load(self, ref: str) -> Any:
@@ -137,7 +152,7 @@ class Nodes:
         return parse(self.read(ref), ref)
 
     def open(self, ref: str) -> tuple[Any, bool]:
-        """The node's JSON, and whether it is whole: nothing in it is to be followed or unescaped. Raises Corrupt."""
+        """The node's JSON, and whether it has nothing to follow or to unescape. Raises Corrupt."""
         node, address = self._line(ref)
         if may_refer(node):
             return parse(absolute(node, address), ref), False
@@ -163,13 +178,13 @@ class Nodes:
 
     def _inner(self, run: str, level: int) -> list[str]:
         node = self.load(run)
-        # levels fall one by one, or a damaged node could lead in a circle
+        # Levels must fall one by one: otherwise a damaged node could refer back to itself without end.
         if form_of(node) != RUNS or level not in node[1:2]:
             raise corrupt(f"run {run} does not stand at level {level}")
         return [inner for inner, _ in runs_in(node, run)]
 
     def level_of(self, ref: str) -> int:
-        """How many levels of runs the one at ``ref`` stands above items."""
+        """How many levels of runs are between the run at ``ref`` and the items."""
         node = self.load(ref)
         if form_of(node) != RUNS:
             return 0
@@ -201,7 +216,7 @@ def parse(data: bytes, ref: str) -> Any:
 
 
 def pairs(flat: list[Any], ref: str) -> dict[str, Any]:
-    """The object whose keys and values stand in turn. Raises Corrupt."""
+    """The object from its keys and values in turn. Raises Corrupt."""
     keys = flat[::2]
     if len(flat) % 2 or not all(type(key) is str for key in keys):
         raise corrupt(f"run {ref} does not hold keys and values in turn")
@@ -209,7 +224,7 @@ def pairs(flat: list[Any], ref: str) -> dict[str, Any]:
 
 
 def elements(node: Any, ref: str) -> list[Any]:
-    """The items of a run of level 0. Raises Corrupt where it is something else."""
+    """The items of a run of level 0. Raises Corrupt if it is something else."""
     form = form_of(node)
     if type(node) is not list or form not in {None, "##"}:
         raise corrupt(f"node {ref} is not a run")
@@ -217,7 +232,7 @@ def elements(node: Any, ref: str) -> list[Any]:
 
 
 def runs_in(node: list[Any], ref: str) -> list[tuple[str, int]]:
-    """The runs in a run of runs, with their counts. Raises Corrupt where it has another shape."""
+    """The runs in a run of runs, with their counts. Raises Corrupt if it has another shape."""
     refs, counts = node[2::2], node[3::2]
     is_run = len(refs) == len(counts) and all(type(inner) is str for inner in refs)
     if not is_run or not refs or node[1] not in _LEVELS or not all(type(count) is int for count in counts):
@@ -226,5 +241,5 @@ def runs_in(node: list[Any], ref: str) -> list[tuple[str, int]]:
 
 
 def corrupt(problem: str) -> Corrupt:
-    """The error for nodes that cannot be put together; the store is named by whoever knows it."""
+    """The error for damaged nodes. The caller, which knows the store, adds its name."""
     return Corrupt(store="", problem=f"the state cannot be put together: {problem}")

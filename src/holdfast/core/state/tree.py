@@ -1,16 +1,16 @@
-"""A state as a tree of nodes, each stored once: whole state in, only what is new out.
+"""Stores a state as a tree of nodes, each stored once: takes the whole state, returns only what is new.
 
-``StoredNodes`` remembers, for one held run, what is stored already and under which reference. It knows content by its
-hash alone, never by its reference: so equal content is cut equally, wherever and whenever it was first stored. It
-does no I/O; whoever plants stores the packs, then says that they are stored (``settle``). Plants on their way at the
-same time know nothing of each other: at worst the same content is stored twice.
+``StoredNodes`` remembers, for one held run, what is stored already and under which reference. It identifies
+content by its hash, never by its reference, so equal content is cut equally wherever it was first stored. It
+does no I/O: the caller plants a state, stores the packs, and then calls ``settle``. Plants that overlap in
+time do not see each other; at worst the same content is stored twice.
 
-Every pack begins with a line that names whose it is. So packs are shared within one lineage and never beyond it, and
-whoever prunes a lineage needs to ask nobody else whether a pack is still wanted.
+Every pack begins with a line that names its lineage. So two lineages never share a pack, and pruning one
+lineage need not ask whether another one still needs it.
 
-An *identity* is how content is known here: a small value is its own JSON; a large one is ``#`` and its SHA-256. On
-the way from the top to a long list or object, through objects only, everything is looked at in every plant; there,
-64 elements at a time are compared as bytes with the last plant, and hashed only where they differ.
+The *identity* of a small value is its own JSON; that of a large one is ``#`` and its SHA-256. Objects near
+the top are examined in every plant. Long lists and objects are compared with the last plant as bytes, 64
+elements at a time, and only windows that differ are hashed: that is what makes the cost follow the change.
 """
 
 from bisect import bisect_right
@@ -48,20 +48,20 @@ from holdfast.limits import (
 _WINDOW: Final = 64
 _HASHED: Final = ord("#")
 _RUN: Final = ""
-"""The form of a run: its reference stands bare, because only a run of runs holds it."""
+"""The form of a run. Its reference has no word before it, because only a run of runs refers to it."""
 _PAIR: Final = b"\x00"
-"""Between key and value in the identity of a pair; JSON holds no such byte."""
+"""Separates key and value in the identity of a pair. JSON never has this byte."""
 
 
 class Pack(NamedTuple):
-    """New nodes in one content, and its address."""
+    """New nodes as one blob, and its address."""
 
     address: str
     data: bytes
 
 
 class _Window(NamedTuple):
-    """Some elements of a long list or object as they were encoded last time, and their identities."""
+    """Up to 64 elements of a long list or object as they were encoded last time, and their identities."""
 
     data: bytes
     items: list[bytes]
@@ -74,7 +74,10 @@ class _Cuts(NamedTuple):
     runs: list[bytes]
 
     def upto(self, size: int) -> "_Cuts":
-        """Those that stay if the sequence stays as it is up to there: all but the last, which may grow."""
+        """The runs that stay valid if the sequence is the same up to there.
+
+        The last run may grow, so it is left out.
+        """
         count = min(bisect_right(self.ends, size), max(len(self.ends) - 1, 0))
         return _Cuts(self.ends[:count], self.runs[:count])
 
@@ -91,10 +94,10 @@ _NEVER: Final = _Long([], _UNCUT)
 
 
 class Planted(NamedTuple):
-    """A state as it is to be recorded, and the packs that must be stored with it.
+    """The root to record for a state, and the packs that must be stored before it.
 
-    ``identity`` is of the content alone: equal states have the same, wherever they were stored. ``size`` is that of the
-    whole state as JSON.
+    ``identity`` depends on the content alone: equal states have the same one. ``size`` is that of the whole
+    state as JSON.
     """
 
     root: Any
@@ -106,7 +109,7 @@ class Planted(NamedTuple):
 
 
 class StoredNodes:
-    """What is stored already. Not thread-safe: one plant or settle at a time."""
+    """The nodes that a held run has stored already. Not thread-safe: one plant or settle at a time."""
 
     def __init__(self, address_of: Callable[[bytes], str], lineage: str = "") -> None:
         self._address_of = address_of
@@ -114,14 +117,14 @@ class StoredNodes:
         self._stored: dict[bytes, bytes] = {}
         """Identity -> the JSON that refers to it."""
         self._learned: dict[bytes, str] = {}
-        """Hash of a node -> its reference, for a state that another held run planted."""
+        """Hash of a node -> its reference, for a state that an earlier process planted."""
         self._long: dict[tuple[str, ...], _Long] = {}
         self._begin()
 
     def plant(self, tree: Any) -> Planted:
-        """The tree's root and the packs not stored yet. What was planted and not settled counts as not stored.
+        """The root of this state, and the packs that are not stored yet. Raises TooLarge.
 
-        Raises TooLarge. The tree is JSON as orjson writes it; it is not kept.
+        What was planted and never settled counts as not stored: the append may have failed.
         """
         self._begin()
         identity = self._spine(tree, ())
@@ -132,7 +135,7 @@ class StoredNodes:
         return Planted(root, tuple(self._packs), identity, self._size, self._fresh, self._new_long)
 
     def settle(self, planted: Planted) -> None:
-        """The packs of this plant are stored: later plants refer to them."""
+        """Note that the packs of this plant are stored, so that later plants refer to them."""
         self._stored.update(planted.fresh)
         self._long = planted.long
         self._learned = {}
@@ -146,16 +149,16 @@ class StoredNodes:
         self._new_long: dict[tuple[str, ...], _Long] = {}
 
     def learn(self, root: Any, fetch: Fetch) -> None:
-        """Know a state that is stored: the next plant reads through it, and writes only what is not in it."""
+        """Read the nodes of a stored state, so that the next plant does not write them again."""
         for ref, node in Nodes(fetch).reachable(root):
             self._learned[sha256(node).digest()] = ref
 
     @property
     def is_overgrown(self) -> bool:
-        """Whether it remembers so much that a new garden should learn the latest state instead."""
+        """Whether it uses so much memory that the caller should replace it and learn the latest state."""
         return len(self._stored) > STATE_MEMORY_NODES_MAX
 
-    # -- the way to what is long: looked at in every plant ----------------------------------------------------
+    # -- objects near the top, and long lists: examined in every plant ---------------------------------------
 
     def _spine(self, value: Any, path: tuple[str, ...]) -> bytes:
         if type(value) is dict and len(path) < STATE_DEPTH_MAX:
@@ -169,8 +172,8 @@ class StoredNodes:
         return self._content(value, data, len(path))
 
     def _branch(self, value: dict[str, Any], path: tuple[str, ...]) -> bytes:
-        """A small object by the identities of its values, so that a long one among them is not encoded again."""
-        pairs = list(value.items())  # at one moment, whatever another thread does to it
+        """Identify a small object by the identities of its values: long values are not encoded again."""
+        pairs = list(value.items())  # a copy at one moment: another thread may change the object
         items = [self._spine(item, (*path, key)) for key, item in pairs]
         keys = [orjson.dumps(key) for key, _ in pairs]
         self._size += sum(map(len, keys)) + 2 * len(keys) + 1
@@ -184,7 +187,8 @@ class StoredNodes:
         return identity
 
     def _windowed(self, form: str, elements: Sequence[Any], path: tuple[str, ...]) -> bytes:
-        # By form too: an object's pairs are encoded as a list of pairs would be, and are other items.
+        # The form is part of the key, because the pairs of an object encode like a list of pairs, and a value
+        # may change from one to the other between two plants.
         place = (form, *path)
         old = self._long.get(place, _NEVER)
         new: list[_Window] = []
@@ -196,7 +200,7 @@ class StoredNodes:
                 new.append(old.windows[number])
                 same += same == number
             else:
-                # Read back, so that the bytes and the items agree though another thread edits the elements.
+                # Another thread may edit the elements. Items from the encoded bytes agree with those bytes.
                 new.append(_Window(data, self._items(form, orjson.loads(data), len(path) + 1)))
         items = [item for window in new for item in window.items]
         cuts = old.cuts.upto(same * _WINDOW)
@@ -215,7 +219,7 @@ class StoredNodes:
             return [self._item(element, depth) for element in part]
         return [orjson.dumps(key) + _PAIR + self._item(item, depth) for key, item in part]
 
-    # -- what hangs there: known by the hash of its JSON ------------------------------------------------------
+    # -- values below: identified by the hash of their JSON --------------------------------------------------
 
     def _item(self, value: Any, depth: int) -> bytes:
         return self._content(value, escape(orjson.dumps(value)), depth)
@@ -230,7 +234,8 @@ class StoredNodes:
 
     def _store(self, identity: bytes, value: Any, data: bytes, depth: int) -> None:
         kind = type(value)
-        # Most elements of a list are written once and never edited: a message in one node is read in one go.
+        # Most elements of a list, such as messages, are written once and never edited. One node is read at
+        # once.
         if len(data) <= STATE_PIECE_BYTES_MAX or depth >= STATE_DEPTH_MAX:
             self._add(identity, VALUE, data)
         elif kind is str:
@@ -254,7 +259,10 @@ class StoredNodes:
         return identity
 
     def _cut(self, identity: bytes, form: str, items: Sequence[bytes], stored: _Cuts = _UNCUT) -> _Cuts:
-        """Store a sequence as runs, runs of runs, and so on to the one at the top; how it begins may be ``stored``."""
+        """Store a sequence as runs, runs of runs, and so on up to one.
+
+        ``stored`` are the first runs, if known.
+        """
         cuts = self._cut_on(form, items, stored)
         items, level = cuts.runs, 1
         counts = [end - began for began, end in pairwise((0, *cuts.ends))]
@@ -268,12 +276,15 @@ class StoredNodes:
                 above.append(self._run(form, level, run, inside))
                 sums.append(sum(inside))
             items, counts, level = above, sums, level + 1
-        # a list of one run is that run's array, and needs no form of its own
+        # A list of one run is the array of that run, so a plain reference to it is enough.
         self._refer(identity, VALUE if form == LIST and level == 1 else form, items[0])
         return cuts
 
     def _cut_on(self, form: str, items: Sequence[bytes], stored: _Cuts) -> _Cuts:
-        """Cut items into runs where the last stored run ends: what was appended says nothing about those before it."""
+        """Cut items into runs, beginning where the last stored run ends.
+
+        Appended items do not change earlier cuts.
+        """
         end = stored.ends[-1] if stored.ends else 0
         ends, found = stored.ends.copy(), stored.runs.copy()
         for run in runs(items[end:]):
@@ -298,13 +309,13 @@ class StoredNodes:
         key, _, value = item.partition(_PAIR)
         return key + b"," + self._json(value)
 
-    # -- nodes and references ---------------------------------------------------------------------------------
+    # -- nodes and references --------------------------------------------------------------------------------
 
     def _is_known(self, identity: bytes) -> bool:
         return identity in self._stored or identity in self._fresh or identity in self._local
 
     def _json(self, identity: bytes) -> bytes:
-        """What stands for the content in a node: itself, or a reference."""
+        """What a node holds for this content: the content itself if it is small, or a reference."""
         if identity[0] != _HASHED:
             return identity
         known = self._stored.get(identity) or self._fresh.get(identity)
@@ -318,7 +329,7 @@ class StoredNodes:
         if ref is not None:
             self._fresh[identity] = _reference(form, ref)
             return
-        # Only now, and never between making a body and adding it: the body may refer to lines of its own pack.
+        # The pack is sealed after the body was added, never before: the body may refer to lines of this pack.
         self._local[identity] = (form, len(self._nodes) + 1)  # after the first line
         self._nodes.append(body)
         self._bytes += len(body)
@@ -326,7 +337,7 @@ class StoredNodes:
             self._seal()
 
     def _refer(self, identity: bytes, form: str, run: bytes) -> None:
-        """Let a whole sequence be known by its topmost run."""
+        """Make the identity of a sequence refer to its topmost run."""
         local = self._local.get(run)
         if local is not None:
             self._local[identity] = (form, local[1])
@@ -345,7 +356,7 @@ class StoredNodes:
 
 
 def _hashed(kind: bytes, *parts: bytes) -> bytes:
-    # With commas between them, parts need no length: JSON shows its end, and a hash is of fixed length.
+    # The parts need no length prefix: JSON shows where it ends, and a hash has a fixed length.
     return b"#" + sha256(kind + b"\n" + b",".join(parts)).digest()
 
 
@@ -359,6 +370,6 @@ def _object(keys: Sequence[bytes], items: Sequence[bytes]) -> bytes:
 
 def _array(items: Sequence[bytes]) -> bytes:
     first, *rest = items or (b"",)
-    if first.startswith(b'"#'):  # a text of the user's, which is a sign of ours only where it is first
+    if first.startswith(b'"#'):  # a text of the user: only as the first item would it look like a reference
         first = b'"#' + first[1:]
     return b"[" + b",".join([first, *rest]) + b"]"

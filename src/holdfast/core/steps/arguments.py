@@ -1,7 +1,8 @@
-"""A call's arguments by parameter name, and what its function captured: the part of identity a program wrote.
+"""Binds a call's arguments by parameter name, together with what its function captured, for its identity.
 
-It reads code objects instead of ``inspect.signature`` (60 times faster, and ``inspect`` stays out of import
-time); other callables take the slow road. It never calls anything.
+Plain functions are read from their code objects: that is 60 times faster than ``inspect.signature``, and
+importing Holdfast does not import ``inspect``. Other callables use ``inspect``. Nothing here calls the
+function.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ class _Shape(NamedTuple):
     varkeywords: str | None
     named: tuple[str, ...]
     whole: int
-    """How many arguments make a whole call by position alone; -1 where they cannot."""
+    """How many arguments make a complete call by position alone; -1 if keywords are needed."""
 
     def accepts(self, name: str) -> bool:
         return name in self.named or self.varkeywords is not None
@@ -35,13 +36,15 @@ _shapes: dict[CodeType, _Shape] = {}
 def bind(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], ignore: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Arguments by name with defaults filled in, and captured values as ``closure:name``.
+    """The arguments by name with defaults filled in, and captured values as ``closure:name``.
 
-    Left out: ``self``, what ``ignore`` names, what is marked ephemeral, and the idempotency key.
+    Left out: ``self``, the names in ``ignore``, values marked ephemeral, and the idempotency key. Raises the
+    TypeError of the call if the arguments do not fit.
     """
     if type(fn) is FunctionType:
         shape = _shapes.get(fn.__code__)
-        # Most calls are of a plain function with all its arguments by position: no more to know about those.
+        # The fast path of most calls: a plain function with all arguments by position, no closure, no
+        # wrapper.
         if (
             shape is not None
             and len(args) == shape.whole
@@ -66,7 +69,7 @@ def bind(
 
 
 def unwrap(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments as the function is to get them: ephemeral marks taken off."""
+    """The arguments that the function gets: without the ephemeral marks."""
     for value in args:
         if type(value) is Ephemeral:
             args = tuple(a.value if type(a) is Ephemeral else a for a in args)
@@ -74,6 +77,19 @@ def unwrap(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
     if kwargs:
         kwargs = {k: v.value if type(v) is Ephemeral else v for k, v in kwargs.items()}
     return args, kwargs
+
+
+def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of a function that have a default, with it."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    fn = getattr(fn, "__func__", fn)
+    if not isinstance(fn, FunctionType):
+        return {}
+    named = _named(fn)
+    positional = _shape_of(named.__code__).positional
+    found = dict(zip(reversed(positional), reversed(named.__defaults__ or ()), strict=False))
+    return {**found, **(named.__kwdefaults__ or {})}
 
 
 def takes(fn: Callable[..., Any], parameter: str) -> bool:
@@ -98,7 +114,7 @@ def has_parameter(fn: Callable[..., Any], parameter: str) -> bool:
 
 
 def choose(fn: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the available values that the function has parameters for."""
+    """The available values that the function has parameters for."""
     return {
         name: value for name, value in available.items() if not name.startswith(CLOSURE) and takes(fn, name)
     }
@@ -147,7 +163,7 @@ def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str,
 
 
 def _named(fn: FunctionType) -> FunctionType:
-    """The function people know: under ``functools.wraps`` and in a tool, the wrapped one."""
+    """The innermost function under ``functools.wraps`` and tools: people see its signature."""
     while isinstance(wrapped := getattr(fn, "__wrapped__", None), FunctionType):
         fn = wrapped
     return fn
@@ -167,11 +183,15 @@ def _shape_of(code: CodeType) -> _Shape:
 
 
 def _captured(fn: FunctionType, *, seen: set[int], prefix: str = CLOSURE) -> Iterator[tuple[str, Any]]:
-    """Captured values as named arguments. Functions, classes and modules count by name: their code is not data."""
+    """Captured values as named arguments.
+
+    Functions, classes and modules count by name, because their code is not data. A captured function may
+    capture values itself, and recursive functions capture themselves: hence ``seen``.
+    """
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
-        except ValueError:  # a name that is not assigned yet
+        except ValueError:  # an empty cell: the name is not assigned yet
             continue
         if isinstance(value, (Ephemeral, Neutral)) or id(value) in seen:
             continue
@@ -187,7 +207,10 @@ def _captured(fn: FunctionType, *, seen: set[int], prefix: str = CLOSURE) -> Ite
 
 
 def _name_of(module: str, name: str) -> str:
-    """What counts for identity; of our own things, a name that does not follow their files."""
+    """The name that counts for identity.
+
+    Holdfast's own functions have a fixed name, so that moving a file is safe.
+    """
     return fixed_name(module, name) or f"{module}:{name}"
 
 
@@ -203,7 +226,7 @@ def _bind_other(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
 
 
 def _explain_mismatch(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise the TypeError that calling would raise, before anything is recorded."""
+    """Raise the TypeError that the call would raise, before anything is recorded."""
     from inspect import signature
 
     signature(fn).bind(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""The identity of a call, from what it is and where it stands; never from when or in which process it runs.
+"""The identity of a call: the same call has the same key in every attempt and in every process.
 
-A *site* is everything but the count: the enclosing step or scope, the name, the arguments. A call's key is the
-site and the number of the successful call there. An explicit key is the whole identity.
+A *site* is the enclosing step or scope, the name and the arguments. A call's key is the site and the number
+of the successful call there. An explicit key is the whole identity.
 """
 
 from hashlib import blake2b, sha256
@@ -15,22 +15,22 @@ def site_of(scope: str, name: str, arguments: bytes) -> str:
 
 
 def keyed(key: str) -> str:
-    """The call key of an explicit key: neither scope, name, arguments nor count play a part."""
+    """The call key of an explicit key. Scope, name, arguments and count play no part."""
     return _site(f"\0key\0{key}".encode()) + ".k"
 
 
 def _site(identity: bytes) -> str:
-    # BLAKE2 here, SHA-256 for content: on the way of every call, half the time counts, and nobody looks sites up by hand
+    # BLAKE2 takes half the time of SHA-256, which counts here: every call computes a site.
     return blake2b(identity, digest_size=SITE_BYTES).hexdigest()
 
 
 def scope_of(scope: str, name: str) -> str:
-    """The identity of ``run.scope(name)`` inside another scope; ``enclosing`` gives that one back."""
+    """The identity of ``run.scope(name)`` inside another scope. ``enclosing`` is the inverse."""
     return f"{scope}:{blake2b(name.encode(), digest_size=SITE_BYTES // 2).hexdigest()}"
 
 
 def enclosing(scope: str) -> str:
-    """The scope or step around a ``run.scope``; empty for what stands at the top."""
+    """The scope or step around a ``run.scope``; empty at the top level."""
     return scope.rpartition(":")[0]
 
 
@@ -41,5 +41,7 @@ def split_key(key: str) -> tuple[str, int | None]:
 
 
 def idempotency_key(birth: str, key: str) -> str:
-    """The key an outside service sees: unique to this run's birth and this call, the same in every repeat."""
+    """The key that an outside service gets: unique to this run and call, the same in every repeat."""
+    # The run's name is not enough: a run that is erased and created again must not reuse the keys of the old
+    # one.
     return sha256(f"{birth}\0{key}".encode()).hexdigest()[:32]

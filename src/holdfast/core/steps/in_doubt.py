@@ -1,4 +1,7 @@
-"""What follows when it is not known whether an effect happened: a decision from facts, never a guess."""
+"""Decides what to do with an effect in doubt, from the verdict of ``verify`` and the policy.
+
+It never guesses.
+"""
 
 from typing import Any, Literal, NamedTuple
 
@@ -7,7 +10,7 @@ from holdfast.model.verdicts import Done, NotDone, Verdict
 
 
 class Settlement(NamedTuple):
-    """What to do. ``wait`` means: let ``wait_s`` pass, then ask the verifier again."""
+    """What to do with an effect in doubt. ``wait``: let ``wait_s`` pass, then ask the verifier again."""
 
     act: Literal["done", "not_done", "retry", "tell", "stop", "wait"]
     value: Any = None
@@ -20,8 +23,8 @@ def settle(
 ) -> Settlement:
     """Decide about an effect in doubt.
 
-    ``NotDone`` counts only when the process that started it is proven gone and the outside world had
-    ``settle_s`` to show it: a request on its way can still arrive after the verifier looked.
+    ``NotDone`` counts only if the process that started the effect is proven dead and ``settle_s`` has passed:
+    a request that was sent before can still arrive after the verifier looked.
     """
     if isinstance(verdict, Done):
         return Settlement("done", value=verdict.value)

@@ -1,14 +1,14 @@
-"""Moments and durations in words a person reads at a glance. Times are shown in UTC."""
+"""Writes moments and durations for people. Times are in UTC."""
 
 from time import gmtime, strftime
 from typing import Final
 
 YEAR_10000: Final = 253_402_300_800
-"""Where moments end that can be told."""
+"""The end of the moments that ``strftime`` can write with four digits of a year."""
 
 
 def moment(at: float) -> str:
-    """``2026-03-01 14:02:11 UTC``; of what lies outside of every calendar, the number."""
+    """``2026-03-01 14:02:11 UTC``; the plain number if the moment is outside the calendar."""
     return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(at)) if is_told(at) else f"{at:g} s"
 
 
@@ -18,7 +18,7 @@ def clock_time(at: float) -> str:
 
 
 def is_told(at: float) -> bool:
-    """Whether a calendar has this moment."""
+    """Whether the calendar has this moment. Imported events may claim any time."""
     return -YEAR_10000 / 5 < at < YEAR_10000
 
 
@@ -28,7 +28,7 @@ def ago(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in its two most telling units."""
+    """A duration in its two largest units."""
     seconds = max(0.0, seconds)
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"

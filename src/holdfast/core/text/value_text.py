@@ -1,11 +1,13 @@
-"""Recorded values in words, on one line, shortened where nobody reads on.
+"""Writes recorded values on one line, shortened to a length.
 
-It reads trees as they stand in a body or a state, types tagged with ``$``; it never builds the values, so nothing of
-the user's has to be importable. ``readable`` is for people: it shows types the way Python does, and may end anywhere.
+It reads trees as they are recorded, with types tagged with ``$``. It never builds the values, so the user's
+classes need not be importable. ``readable`` is for people: it shows types as Python does, and may be cut
+anywhere.
 
-``quoted`` and ``literal`` are for a text that others rely on, and keep an invariant: everything that a user, a tool or a
-model wrote stands inside a JSON string, and every string is closed, however it was shortened. So a recorded text cannot
-break a layout, begin a heading or pass for a reference, and a quotation can be read back and checked.
+``quoted`` and ``literal`` are for texts that a model or a program reads. Their invariant: everything that a
+user, a tool or a model wrote is inside a JSON string, and every string is closed, however much was cut. So a
+recorded text cannot break a layout, begin a heading or look like a reference, and a quotation can be parsed
+and checked.
 """
 
 from abc import ABC, abstractmethod
@@ -16,23 +18,23 @@ from orjson import dumps
 
 ELLIPSIS: Final = "…"
 CHARS_MAX: Final = 200
-"""Details are cut here, wherever they are shown; `holdfast show RUN@#N` has the whole."""
+"""Details are cut here wherever they are shown; `holdfast show RUN@#N` shows all of it."""
 _DEPTH_MAX: Final = 6
 _STRING_CHARS_MIN: Final = 12
 _PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
 _BARE: Final = frozenset({"datetime", "date", "time", "decimal", "uuid", "path", "int", "float", "str"})
-"""What its text alone tells; the rest is shown with its type."""
+"""Types whose text alone is clear. Other types are shown with their name."""
 
 
 def one_line(text: str, chars_max: int = CHARS_MAX) -> str:
-    """The text with every stretch of white space made one blank, cut with an ellipsis where it is too long."""
-    # Of a very long text only what can be shown is looked at.
+    """The text with white space collapsed to single blanks, cut with an ellipsis if it is too long."""
+    # Splitting megabytes to show 200 characters would be slow, so only the beginning is read.
     text = " ".join((text if len(text) <= 64 * chars_max else text[: 64 * chars_max] + ELLIPSIS).split())
     return text if len(text) <= chars_max else text[: max(1, chars_max - 1)].rstrip() + ELLIPSIS
 
 
 def readable(tree: Any, chars_max: int = CHARS_MAX) -> str:
-    """A recorded value in one line: JSON, with types the way Python shows them."""
+    """A recorded value on one line: JSON, with types as Python shows them."""
     return one_line(_Readable(chars_max + 1).written(tree), chars_max)
 
 
@@ -40,12 +42,15 @@ def quoted(text: str, chars_max: int) -> str:
     """The text as a JSON string on one line."""
     plain = one_line(text, chars_max).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     shown = dumps(plain).decode()
-    # What a reader does not see, or reads in another direction, is shown as its escape.
+    # Invisible and bidirectional characters could hide or reorder text, so they are shown as escapes.
     return shown if shown.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in shown)
 
 
 def literal(value: Any, chars_max: int) -> str:
-    """A recorded value as JSON on one line of about so many characters; types that JSON has not are told by their content."""
+    """A recorded value as JSON on one line of about so many characters.
+
+    Types that JSON lacks show their content.
+    """
     return _Literal(chars_max).written(value)
 
 
@@ -73,7 +78,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def money(dollars: float) -> str:
-    """``$1.00``, ``$0.0123``; what is less than the last of four places is said to be."""
+    """``$1.00``, ``$0.0123``, ``<$0.0001``."""
     if 0 < dollars < 0.0001:
         return "<$0.0001"
     places = 2 if dollars >= 100 or round(dollars, 2) == round(dollars, 4) else 4
@@ -86,7 +91,7 @@ def _escaped(character: str) -> str:
 
 
 class _Line(ABC):
-    """Walks a recorded value and writes it down, until the room is used up."""
+    """Walks a recorded value and writes it until the room is used up."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -142,14 +147,15 @@ class _Line(ABC):
 
     @abstractmethod
     def tagged(self, tree: dict[str, Any], content: Any, depth: int) -> None:
-        """Write a value of a type that JSON has not."""
+        """Write a value of a type that JSON lacks."""
 
 
 class _Readable(_Line):
-    """Types the way Python shows them."""
+    """Shows types as Python does."""
 
     def string(self, text: str) -> str:
-        return " ".join(dumps(text).decode().split())  # blanks that are not shown do not use up the room
+        # Blanks that ``one_line`` would remove must not use up the room.
+        return " ".join(dumps(text).decode().split())
 
     def key(self, key: Any) -> str:
         return self.string(key) if isinstance(key, str) else _Readable(self._room).written(key)
@@ -175,7 +181,7 @@ class _Readable(_Line):
 
 
 class _Literal(_Line):
-    """Strict JSON but for ellipses: types are told by their content."""
+    """Strict JSON, except for ellipses. Types that JSON lacks show their content."""
 
     def string(self, text: str) -> str:
         return quoted(text, max(self._room, _STRING_CHARS_MIN))
@@ -184,7 +190,7 @@ class _Literal(_Line):
         return quoted(key if isinstance(key, str) else literal(key, 40), 40)
 
     def items(self, opening: str, entries: Iterable[tuple[str, Any]], closing: str, depth: int) -> None:
-        self._room -= len(closing)  # kept free, so that what is open can be closed
+        self._room -= len(closing)  # reserved, so that every bracket can be closed
         super().items(opening, entries, closing, depth)
         self._room += len(closing)
 

@@ -1,4 +1,4 @@
-"""The latest checkpoint of each chain that a run keeps for another framework, folded from its journal."""
+"""Folds the latest checkpoint of each chain that a run keeps for a framework."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,7 +19,7 @@ class ChainFold(FeatureFold):
         self.latest: dict[str, Event] = {}
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A checkpoint of a chain. A hidden one is no place to go on from."""
+        """Fold a checkpoint of a chain. A hidden one was deleted, so nothing continues from it."""
         if not is_hollow(event.body) and not (fields := fields_of(event.body)).get("hidden"):
             self.latest[fields["chain"]] = event
 
@@ -33,11 +33,11 @@ class ChainFold(FeatureFold):
         self.latest = {fields_of(event.body)["chain"]: event for event in events}
 
     def reduced(self, compaction: Compaction) -> Self:  # noqa: ARG002 - they are in the journal
-        """Nothing: compaction ends before the states that it keeps, so the chains are folded again from there."""
+        """Keep nothing: compaction ends before the states that stay, so their events are folded again."""
         return type(self)()
 
     def difference(self, after: Self) -> str:
-        """Each chain goes on from the same checkpoint."""
+        """Pruning must not change the checkpoint that a chain continues from."""
         mine = {name: event[:7] for name, event in self.latest.items()}
         return "a chain of checkpoints" if mine != {n: event[:7] for n, event in after.latest.items()} else ""
 

@@ -1,11 +1,12 @@
-"""Chains: lines of checkpoints that are kept for somebody else's program, as a run's journal tells them.
+"""Chains: lines of checkpoints that a run keeps for a framework, such as LangGraph, read from its journal.
 
-Each checkpoint of a chain, a *link*, has an id and names its parent; what belongs to it and came after it is *pending*
-with it. The order of the journal is the order of a chain: ids and clocks of several machines tell nothing. A link whose
-state was pruned is no checkpoint any more, but still somebody's parent.
+Each checkpoint of a chain, a *link*, has an id and names its parent. Writes that belong to it and came later
+are *pending* with it. The order of the journal is the order of a chain, because ids and clocks of several
+machines cannot be compared. A link whose state was pruned is not a checkpoint any more, but can still be the
+parent of another.
 
-A link may hold only part of its state, and *lean on* earlier ones for the rest: then their states, and what is pending with
-the links between, stay as long as it does.
+A link may hold only part of its state and *lean on* earlier links for the rest. Then their states, and what
+is pending with the links in between, stay as long as it does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,9 +18,10 @@ from holdfast.model.events import CHAINED, PENDING, Event, Kind
 
 
 class Link(NamedTuple):
-    """One checkpoint of a chain. ``body`` is the event's. ``is_kept`` tells whether its state is still there.
+    """One checkpoint of a chain; ``body`` is that of its event. ``is_kept``: its state still exists.
 
-    One that is kept and not ``is_seen`` was deleted, and is there only for those that lean on it.
+    A link that is kept and not ``is_seen`` was deleted by the framework, and stays only for links that lean
+    on it.
     """
 
     seq: int
@@ -33,23 +35,23 @@ class Link(NamedTuple):
 
     @property
     def leans(self) -> dict[str, int]:
-        """Which parts of its state are not in it, and the event of the link that each builds on."""
+        """The parts of its state that it does not hold, with the seq of the link that holds each."""
         return leans_of(self.body)
 
 
 class Pending(NamedTuple):
-    """One thing that is pending with a link. Whoever writes the same task and index again says the same again."""
+    """One write that is pending with a link. A second write of the same task and index is a repeat."""
 
     task: str
     nth: int
     path: str
     name: str
     value: Any
-    """As it is encoded."""
+    """In its encoded form."""
 
 
 class Chains:
-    """All chains of a run. Grows by ``add``, with events of the effective history in their order."""
+    """All chains of a run. It grows by ``add``, with the run's events in their order."""
 
     def __init__(self) -> None:
         self._links: dict[str, dict[str, Link]] = {}
@@ -58,12 +60,12 @@ class Chains:
         self._taken: dict[tuple[str, str], set[tuple[str, int]]] = {}
 
     def add(self, event: Event) -> None:
-        """Take one more event in; of most there is nothing to know here."""
+        """Take one more event. Most events are not about chains and are ignored."""
         if event.kind == Kind.CHECKPOINT and event.name == CHAINED:
             body = contents_of(event.body)
             chain, id_, parent = body["chain"], body["id"], body["parent"]
             links = self._links.setdefault(chain, {})
-            links.pop(id_, None)  # written again, it is the latest
+            links.pop(id_, None)  # a link that is written again becomes the latest: dicts keep the order
             links[id_] = Link(
                 event.seq,
                 event.at,
@@ -83,15 +85,15 @@ class Chains:
 
     @property
     def names(self) -> list[str]:
-        """The chains there are, in the order they began."""
+        """The names of the chains, in the order in which they began."""
         return list(self._links)
 
     def links(self) -> Iterator[Link]:
-        """Every link of every chain, also those whose states were pruned."""
+        """Every link of every chain, including those whose states were pruned."""
         return (link for links in self._links.values() for link in links.values())
 
     def all_pending(self) -> Iterable[tuple[tuple[str, str], list[Event]]]:
-        """What is pending, by chain and link."""
+        """The events of pending writes, by chain and link."""
         return self._pending.items()
 
     def find(self, chain: str, id_: str | None) -> Link | None:
@@ -106,21 +108,30 @@ class Chains:
         return (link for link in reversed(self._links.get(chain, {}).values()) if link.is_seen)
 
     def followers(self, chain: str, parent: str | None, besides: str) -> list[Link]:
-        """The links that go on from this one; from none, all that the chain has. The one of that id does not count."""
+        """The links whose parent is this one, without the link ``besides``.
+
+        Without a parent, all links of the chain.
+        """
         links = self._links.get(chain, {})
         found = links if parent is None else self._children.get((chain, parent), set())
         return [links[id_] for id_ in found if id_ != besides]
 
     def pending(self, chain: str, id_: str) -> list[Event]:
-        """The events that tell what is pending with a link, oldest first."""
+        """The events of the writes that are pending with a link, oldest first."""
         return self._pending.get((chain, id_), [])
 
     def is_taken(self, chain: str, id_: str, task: str, index: int) -> bool:
-        """Whether something is pending with a link by this task and index, and stays: those below zero are replaced."""
+        """Whether a link has a pending write of this task and index.
+
+        Writes with an index below zero are replaced.
+        """
         return index >= 0 and (task, index) in self._taken.get((chain, id_), ())
 
     def ancestors(self, link: Link) -> Iterator[Link]:
-        """The links before this one, nearest first."""
+        """The links before this one, nearest first.
+
+        Ids come from the framework: a loop of parents must end.
+        """
         seen = {link.id}
         parent = link.parent
         while parent is not None and parent not in seen:
@@ -133,9 +144,9 @@ class Chains:
 
 
 def settled(written: Iterable[Pending]) -> list[Pending]:
-    """What is pending in the end: of the same task and index, the first counts; of an index below zero, the last.
+    """The pending writes that count: the first of each task and index; the last, if the index is below zero.
 
-    In the order in which whoever wrote it would have applied it: by path, task and index.
+    They are in the order in which the framework applies them: by path, task and index.
     """
     found: dict[tuple[str, int], Pending] = {}
     for one in written:
@@ -146,19 +157,19 @@ def settled(written: Iterable[Pending]) -> list[Pending]:
 
 
 def leans_of(body: bytes) -> dict[str, int]:
-    """What the checkpoint of this body leans on."""
+    """The parts that the checkpoint with this body does not hold, with the seqs of the links that do."""
     return dict(fields_of(body).get("leans") or {})
 
 
 def leaning(parent: Link | None, parts: Iterable[str]) -> dict[str, int]:
-    """What a new link leans on for the parts that it does not hold: what its parent does, or that one itself."""
+    """Where a new link finds the parts that it lacks: where its parent finds them, or in its parent."""
     if parent is None:
         return {}
     known = parent.leans
     return {part: known.get(part, parent.seq) for part in sorted(parts)}
 
 
-# -- for whoever prunes --------------------------------------------------------------------------------------------
+# -- for pruning ---------------------------------------------------------------------------------------------
 
 
 def with_their_base(kept: Iterable[int], own: Mapping[int, Event]) -> set[int]:
@@ -175,7 +186,7 @@ def with_their_base(kept: Iterable[int], own: Mapping[int, Event]) -> set[int]:
 
 
 def superseded(history: Iterable[Event], kept: Iterable[int]) -> list[Event]:
-    """The events that tell what was pending with links that do not stay, and that no link which stays leans on."""
+    """The events of writes that are pending with links that go, and that no link that stays leans on."""
     chains, kept = Chains(), set(kept)
     for event in history:
         chains.add(event)

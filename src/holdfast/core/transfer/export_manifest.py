@@ -48,7 +48,7 @@ def child_place(number: int) -> str:
 
 
 def files_of(manifest: Manifest) -> list[str]:
-    """Every part of the run itself, in the order in which an export has them; those of its children follow."""
+    """Every part of the run itself, in the order of the export; the parts of its children follow."""
     inbox = [manifest.inbox.file] if manifest.inbox else []
     return [MANIFEST, *(run.file for run in manifest.runs), *inbox, *map(blob_file, manifest.blobs)]
 

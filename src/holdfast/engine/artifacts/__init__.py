@@ -1,1 +1,1 @@
-"""Files of a run at work: written, recorded, compared, restored."""
+"""Writes, records, compares and restores the files of a run."""

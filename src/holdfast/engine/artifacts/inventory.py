@@ -1,4 +1,7 @@
-"""The files a run made beside what lies on disk; and what lies there that nobody has recorded. Nothing here writes."""
+"""Compares the recorded files of a run with those on disk, and lists files that no run has recorded.
+
+Only reads.
+"""
 
 # ruff: noqa: PTH100, PTH118 - pathlib is not loaded for this
 import os
@@ -26,12 +29,13 @@ _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 
 
 def view_at(store: StorePort, run: str, seq: int) -> View:
-    """The run as it stood behind that event."""
+    """The view of the run after that event."""
     return fold(effective(read_all(store, run, upto_seq=seq)))
 
 
 def listed(view: View, *, is_held: bool) -> list[Artifact]:
-    """The latest version of each path and how the file compares, by path. Whoever holds the run may be writing one."""
+    """The latest version of each path, and how the file on disk compares, by path."""
+    # While the run is held, an unrecorded file is no orphan: its holder may be writing it.
     orphans = set() if is_held else {begun.path for begun, _ in find_orphans(view, {})}
     orphans |= ARTIFACTS.of(view).orphans.keys()
     return [
@@ -56,7 +60,7 @@ def _beside(view: View, version: Version, count: int, *, is_orphan: bool) -> Art
 
 
 def place_of(view: View, version: Version) -> str:
-    """Where the run looks for a file of its own now."""
+    """The path where the run would look for this file now."""
     noted = PREMISES.of(view).get(f"artifact:{version.path}")
     facts = (noted.facts if noted is not None else None) or {}
     attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
@@ -65,7 +69,10 @@ def place_of(view: View, version: Version) -> str:
 
 
 def content_of(store: StorePort, run: str, version: Version) -> bytes:
-    """What a version holds, verified. UnknownArtifact where no copy is kept; Corrupt where it is damaged."""
+    """The verified content of a version.
+
+    UnknownArtifact where no copy is kept; Corrupt where it is damaged.
+    """
     if version.copy != "kept":
         raise UnknownArtifact(
             run=run, what=f"{version.path}, version {version.number}", problem=NOT_KEPT[version.copy]
@@ -81,7 +88,7 @@ def content_of(store: StorePort, run: str, version: Version) -> bytes:
 
 
 def recoverable(events: list[Event]) -> dict[str, set[str]]:
-    """By path, the hashes of contents that the store has copies of: of every branch of the run, and of orphans."""
+    """By path, the hashes of all contents that the store has copies of: also rewound ones and orphans."""
     found: dict[str, set[str]] = {}
     for event in events:
         if event.kind == Kind.COMPACTED:
@@ -97,7 +104,7 @@ def recoverable(events: list[Event]) -> dict[str, set[str]]:
 
 def strays(store: StorePort, root: str) -> Iterator[Stray]:
     """The files below a directory that no run of the store has recorded, in order."""
-    known, told = _places(store)
+    known, notes = _places(store)
     own = os.path.abspath(store.url.removeprefix("sqlite:///")) if store.url.startswith("sqlite:") else ""
     for directory, names, files in os.walk(os.path.abspath(root)):
         names[:] = sorted(name for name in names if name not in _LEFT_OUT)
@@ -108,13 +115,13 @@ def strays(store: StorePort, root: str) -> Iterator[Stray]:
                 continue
             size = os.lstat(place).st_size
             temp = "a temporary file that a killed process has left" if is_temp(name) else ""
-            yield Stray(place, size, told.get(real) or temp)
+            yield Stray(place, size, notes.get(real) or temp)
 
 
 def _places(store: StorePort) -> tuple[set[str], dict[str, str]]:
-    """Where all runs' recorded files lie or lay; and where what was being written lies, with what is known of it."""
+    """The present and former paths of all recorded files, and a note for each unrecorded file of a run."""
     known: set[str] = set()
-    told: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for row in all_runs(store):
         if row.status == Status.IMPORTING or not row.head:
             continue
@@ -124,10 +131,10 @@ def _places(store: StorePort) -> tuple[set[str], dict[str, str]]:
             known.add(os.path.realpath(place_of(view, versions[-1])))
         for begun in ARTIFACTS.of(view).under_way.values():
             text = f"attempt {begun.attempt} of {row.run} was writing it, and did not record it"
-            told[os.path.realpath(begun.place)] = told[os.path.realpath(begun.temp)] = text
+            notes[os.path.realpath(begun.place)] = notes[os.path.realpath(begun.temp)] = text
         for path, seq in ARTIFACTS.of(view).orphans.items():
             broken = PREMISES.of(view).broken.get(f"artifact:{path}")
             at = (broken.found or {}).get("at", "") if broken is not None else ""
             if at:
-                told[os.path.realpath(at)] = f"an orphan of {row.run}, found as #{seq}"
-    return known, told
+                notes[os.path.realpath(at)] = f"an orphan of {row.run}, found as #{seq}"
+    return known, notes

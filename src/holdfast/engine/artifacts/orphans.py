@@ -1,9 +1,12 @@
-"""What attempts that were killed have left of the files they were writing: temporary files, and orphans.
+"""Finds what killed attempts have left of the files they were writing: temporary files and orphans.
 
-The journal names every file before it is begun, and its hash before it is put in its place. So the next attempt knows
-where to look: a temporary file that is left is removed, it is ours by its name; a file that holds what was about to be put
-there, with no temporary file beside it and no record of it, is an orphan. That is recorded, told, and relied on as it is,
-until the program writes it again. Crash windows: the finding and what is relied on from then on are one append.
+The journal names every file before it is begun, and its hash before it is renamed into place. So the next
+attempt knows where to look. It removes a temporary file, which it recognises by its name. A file with the
+announced hash, without a temporary file and without a record, is an orphan: it was renamed, and the process
+was killed before it recorded the version. The attempt records and logs an orphan and relies on it as it is,
+until the program writes it again.
+
+Crash window: one append records the orphan and the premise that the run relies on from then on.
 """
 
 import os
@@ -35,26 +38,26 @@ _RUN_CHARS = 60
 
 
 def temp_name(run: str, attempt: int, token: str) -> str:
-    """The name of a temporary file: it says whose it is."""
+    """The name of a temporary file, which contains the run and the attempt."""
     return f"{_PREFIX}{_SAFE.sub('_', run)[:_RUN_CHARS]}-{attempt}-{token}.tmp"
 
 
 def is_temp(name: str) -> bool:
-    """Whether a file's name is one of ours."""
+    """Whether a name is one of our temporary files."""
     return name.startswith(_PREFIX) and name.endswith(".tmp")
 
 
 class Orphans(Feature):
-    """Files that attempts which were killed have left."""
+    """Looks for orphans when a run is resumed."""
 
     async def entered(self, runtime: Runtime) -> None:
-        """Before premises are looked at: an orphan is told as one, and not as a file that somebody changed."""
+        """Look for orphans before the premises are checked: that would report them as foreign changes."""
         if self.held.resumed and ARTIFACTS.of(self.held.view).under_way:
             ATTEMPT_PREMISES.of(self.held).orphans = await report(self.held, runtime)
 
 
 async def report(held: "HeldRun", runtime: Runtime) -> list[Judged]:
-    """Record and tell the orphans, then remove the temporary files. PremiseMissing if an orphan is to pause the run."""
+    """Record and log the orphans, then remove temporary files. PremiseMissing if an orphan pauses the run."""
     view = held.view
     begun = list(ARTIFACTS.of(view).under_way.values())
     found: list[tuple[Underway, Judged]] = await look_aside(
@@ -77,14 +80,14 @@ async def report(held: "HeldRun", runtime: Runtime) -> list[Judged]:
 
 
 def find_orphans(view: "View", policies: Mapping[str, Act]) -> list[tuple[Underway, Judged]]:
-    """The orphans among what was being written, each judged. Only looks."""
+    """The orphans among the files that attempts were writing, each judged. Only reads."""
     found: dict[str, tuple[Underway, Judged]] = {}
     for begun in ARTIFACTS.of(view).under_way.values():
         latest = ARTIFACTS.of(view).find(begun.path)
         if not begun.sha256 or (latest is not None and latest.sha256 == begun.sha256):
             continue
         if os.path.lexists(begun.temp):
-            continue  # it did not come to be put in its place
+            continue  # killed before the rename: whatever has that name is an older file
         facts = probes.look_at_place(begun.place).facts
         if facts is not None and facts.get("sha256") == begun.sha256:
             noted = PREMISES.of(view).get(f"artifact:{begun.path}")
@@ -94,7 +97,10 @@ def find_orphans(view: "View", policies: Mapping[str, Act]) -> list[tuple[Underw
 
 
 async def _record(held: "HeldRun", runtime: Runtime, begun: Underway, judged: Judged) -> None:
-    """In one append with what is relied on from now on, or its own orphan would stop the run that is killed in between."""
+    """Record an orphan together with the new premise.
+
+    In two appends, a kill between them would make the run stop at its own orphan as at a changed file.
+    """
     view, journal = held.view, held.journal
     assert journal is not None
     drafts = [finding_of(judged, orphan_of=begun.key)]

@@ -1,8 +1,8 @@
-"""Files a run made: what they hold is read, copied into the store and recorded, version by version.
+"""Records the files that a run made: reads each, copies it into the store and records a version of it.
 
-The copy comes first: its pieces are in the store before the event that names them, or with it. Crash windows: killed in
-between, the pieces belong to nobody and go with the next prune. How a file gets on disk is ``writing``'s business; what a
-file means to the next attempt, that of ``premising``: the record of a version is a premise.
+Invariant: the pieces of a copy are in the store before the event that names them, or in the same append.
+Crash window: killed in between, no event names the pieces, and the next prune removes them. ``write`` puts
+files on disk. The record of a version is also a premise, which ``premises`` checks in the next attempt.
 """
 
 # ruff: noqa: PTH109, PTH114, PTH116, PTH118 - pathlib is not loaded for a few names
@@ -39,7 +39,7 @@ _ATTACHED_BYTES_MAX: Final = 512_000
 
 
 class Content(NamedTuple):
-    """What a file holds: as much of it as is recorded, and what goes into the store with the record."""
+    """The content of a file as the journal records it, and the blobs to store with the record."""
 
     size_bytes: int
     sha256: str
@@ -49,15 +49,15 @@ class Content(NamedTuple):
     blobs: tuple[Blob, ...] = ()
 
     def fields(self) -> dict[str, Any]:
-        """What an event says of it beside its facts."""
-        told: dict[str, Any] = {"mode": self.mode}
-        return told if self.pieces is None else {**told, "blobs": list(self.pieces)}
+        """The fields of the event besides the facts of the premise."""
+        fields: dict[str, Any] = {"mode": self.mode}
+        return fields if self.pieces is None else {**fields, "blobs": list(self.pieces)}
 
 
 async def artifact(held: "HeldRun", runtime: Runtime, path: "str | os.PathLike[str]", *, keep: bool) -> None:
-    """The run has made this file: what it holds now is what a resumed attempt finds, or is told. Synced when it returns.
+    """Record a file that the run has made; a resumed attempt checks it. Synced on return.
 
-    PathRefused; ArtifactTooLarge; Misuse where there is no such file.
+    May raise PathRefused, ArtifactTooLarge; Misuse where there is no such file.
     """
     text, asked = asked_path(held, "artifact", path)
     try:
@@ -76,7 +76,7 @@ async def artifact(held: "HeldRun", runtime: Runtime, path: "str | os.PathLike[s
 
 
 def _take(held: "HeldRun", text: str, keep: bool) -> tuple[ResolvedPath, Facts, Content | None]:
-    """What lies there now, and of a file its content."""
+    """The facts of what is at the path now, and the content if it is a plain file."""
     roots = roots_of(held.view)
     whole = os.path.normpath(os.path.join(os.getcwd(), text))
     spot = spot_in("artifact", text, roots, is_there=True) if roots else spot_at(whole)
@@ -85,7 +85,8 @@ def _take(held: "HeldRun", text: str, keep: bool) -> tuple[ResolvedPath, Facts, 
         if found.facts is None:
             raise Misuse(
                 problem=f"run.artifact({text!r}): it {found.problem.removesuffix(' any more')}",
-                advice="write the file first; what the run needs and did not make is declared with run.depends_on(path)",
+                advice="write the file first; "
+                "what the run needs and did not make is declared with run.depends_on(path)",
             )
         return spot, {**found.facts, **_in_workspace(spot)}, None
     try:
@@ -94,7 +95,7 @@ def _take(held: "HeldRun", text: str, keep: bool) -> tuple[ResolvedPath, Facts, 
     except OSError as error:
         raise refused_on_the_way("artifact", text, error, spot) from error
     try:
-        if not file_operations.is_file(fd):  # it was replaced since it was looked at
+        if not file_operations.is_file(fd):  # replaced between the check above and the open
             raise Misuse(problem=f"run.artifact({text!r}): {spot.at} is no plain file", advice="name a file")
         content = content_of(held, spot, fd, keep=keep)
     finally:
@@ -103,7 +104,7 @@ def _take(held: "HeldRun", text: str, keep: bool) -> tuple[ResolvedPath, Facts, 
 
 
 def content_of(held: "HeldRun", spot: ResolvedPath, fd: int, *, keep: bool) -> Content:
-    """What an open file holds, with a copy of it if one is to be kept. ArtifactTooLarge before it is read."""
+    """The content of an open file, copied if ``keep``. ArtifactTooLarge before the file is read."""
     known = os.fstat(fd)
     if keep:
         _check_room(held, spot, known.st_size)
@@ -114,7 +115,7 @@ def content_of(held: "HeldRun", spot: ResolvedPath, fd: int, *, keep: bool) -> C
         digest.update(part)
         size += len(part)
         if keep:
-            _check_room(held, spot, size)  # it may grow while it is read
+            _check_room(held, spot, size)  # again, because the file may grow while it is read
             parts.append(part)
     content = Content(size, digest.hexdigest(), stat.S_IMODE(known.st_mode), None)
     if not keep:
@@ -133,17 +134,17 @@ def _check_room(held: "HeldRun", spot: ResolvedPath, size: int) -> None:
         )
     kept = ARTIFACTS.of(held.view).kept_bytes
     if kept + size > limit:
-        what = f"artifact {spot.name} ({size:,} bytes), together with the copies that run {held.run} keeps already,"
+        others = f"together with the copies that run {held.run} keeps already,"
+        what = f"artifact {spot.name} ({size:,} bytes), {others}"
         raise ArtifactTooLarge(what=what, path=spot.at, size=kept + size, size_max=limit, unit="bytes")
 
 
 def _copied(
     held: "HeldRun", data: bytes, stored: AbstractSet[str]
 ) -> tuple[tuple[str, ...], tuple[Blob, ...]]:
-    """The addresses of a content's pieces, and the blobs to append with the event that names them.
+    """The addresses of the pieces, and the blobs to append with the event that names them.
 
-    Of a version that is ``stored``, only what is new is written. A large copy is put into the store here, in batches: an
-    append is no place for it.
+    Pieces in ``stored`` are not written again. A large copy is stored here in batches: appends are bounded.
     """
     found = [(address_of(piece), piece) for piece in chunks(data)]
     new = {address: piece for address, piece in found if address not in stored}
@@ -151,21 +152,22 @@ def _copied(
     if sum(map(len, new.values())) <= _ATTACHED_BYTES_MAX:
         blobs = [Blob(address, pack(piece)) for address, piece in new.items()]
     else:
-        from holdfast.engine.transfer.import_ import Blobs  # of which most programs need nothing
+        from holdfast.engine.transfer.blob_batch import Blobs  # late: most programs never import a run
 
         batches = Blobs(held.session)
         for address, piece in new.items():
             batches.put(address, piece)
         batches.flush()
         blobs = [Blob(address) for address in new]
+    # Named again, so that a prune cannot remove them before the event refers to them.
     return addresses, (*blobs, *(Blob(address) for address in {*addresses} - new.keys()))
 
 
-# -- the record ----------------------------------------------------------------------------------------------------
+# -- the record ----------------------------------------------------------------------------------------------
 
 
 def facts_of(spot: ResolvedPath, content: Content) -> Facts:
-    """What the run relies on from here: the file as it is."""
+    """The facts of the premise that the file stays as it is."""
     facts: Facts = {"at": spot.at, "is": "file", "bytes": content.size_bytes}
     if os.path.islink(spot.at):
         facts["link"] = True
@@ -187,7 +189,7 @@ def _is_plain(path: str) -> bool:
 
 
 def maker_of(asked: "RequestedCall", after: str) -> str:
-    """The call that made a file: the step that it is declared in, or the last one before."""
+    """The call that made a file: the enclosing step, or the last call before."""
     return asked.here.scope.partition(":")[0] or after
 
 
@@ -199,7 +201,7 @@ def draft_of(asked: "RequestedCall", spot: ResolvedPath, facts: Facts, content: 
 
 
 def note_version(held: "HeldRun", event: Draft, seq: int) -> None:
-    """The version is in the journal: this attempt counts on from it."""
+    """Add a version that is in the journal to the view."""
     body = contents_of(event.body)
     note_declared(held, Premise("artifact", body["name"], body["facts"]), seq)
     recorded = Event(seq, held.clock.wall(), event.kind, event.name, event.key, 0, event.body, 0)

@@ -1,8 +1,9 @@
-"""ImportWork files back as a run had recorded them: each whole or not at all, and never over what somebody else has changed.
+"""Restores files as a run has recorded them: each completely or not at all, and never over a foreign change.
 
-A file may be replaced if the store has a copy of what it holds; else it was changed outside, and stays unless that is
-forced. Crash windows: a file is written beside its goal, synced and renamed; killed before that, a temporary file is left,
-which the next restoring to that place removes. Restoring again goes on.
+A file is replaced only if the store has a copy of its present content; otherwise it was changed outside, and
+stays unless ``force`` is given. Crash window: a file is written beside its target, synced and renamed. Killed
+before the rename, a temporary file is left, which the next restore to that place removes. A repeated restore
+does the rest.
 """
 
 # ruff: noqa: PTH100, PTH117, PTH118, PTH119, PTH120, PTH206, PTH208 - pathlib is not loaded for a few names
@@ -34,11 +35,11 @@ Tell = Callable[[Restored], None]
 _MARK = ".holdfast-restore-"
 _BACK = frozenset({"written", "there already"})
 _WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EISDIR})
-"""What the system says where a link or a file stands on the way."""
+"""The errors of the system where a link or a file is in the place of a directory."""
 
 
 class Wanted(NamedTuple):
-    """What is to be brought back: the run as of an event, into a directory or in place, all of it or some paths."""
+    """What to restore: the files of a run at an event, all or some paths, into a directory or in place."""
 
     run: str
     seq: int
@@ -48,10 +49,10 @@ class Wanted(NamedTuple):
 
 
 class Restoring:
-    """One restoring, decided from one history."""
+    """One restore, from one reading of the journal."""
 
     def __init__(self, store: StorePort, wanted: Wanted, tell: Tell | None = None) -> None:
-        """UnknownArtifact where a path that was asked for is none of the run's."""
+        """UnknownArtifact where the run has no file of a requested path."""
         self._store = store
         self._wanted = wanted
         self._tell = tell or (lambda _: None)
@@ -65,13 +66,13 @@ class Restoring:
             raise UnknownArtifact(run=wanted.run, what=", ".join(sorted(missing)), problem=NO_SUCH_FILE)
 
     def go(self) -> list[Restored]:
-        """Bring the files back; what was done about each."""
-        found = [self._told(version) for version in self._chosen()]
-        found += [self._say(later) for later in self._later()]
+        """Restore the files. Returns the outcome of each."""
+        found = [self._restored(version) for version in self._chosen()]
+        found += [self._reported(later) for later in self._later()]
         return found
 
     def notes(self, restored: Iterable[Restored]) -> list[Draft]:
-        """What the run is to rely on from now on: its files where they were brought back to, where that is news."""
+        """The new premises of the run: restored files whose place or content the run does not know yet."""
         drafts = []
         for one in restored:
             version = self._versions.get(one.path)
@@ -96,16 +97,16 @@ class Restoring:
         paths = self._paths
         return [version for path, version in sorted(self._versions.items()) if not paths or path in paths]
 
-    def _told(self, version: Version) -> Restored:
-        place = self._goal(version)
+    def _restored(self, version: Version) -> Restored:
+        place = self._target(version)
         outcome, text = self._bring(version, place)
-        return self._say(Restored(version.path, version.number, place, outcome, text))
+        return self._reported(Restored(version.path, version.number, place, outcome, text))
 
-    def _say(self, restored: Restored) -> Restored:
+    def _reported(self, restored: Restored) -> Restored:
         self._tell(restored)
         return restored
 
-    def _goal(self, version: Version) -> str:
+    def _target(self, version: Version) -> str:
         if self._wanted.to is None:
             return place_of(self.view, version)
         return os.path.join(os.path.abspath(self._wanted.to), version.inner)
@@ -114,6 +115,7 @@ class Restoring:
         if version.copy != "kept":
             return "no copy", NOT_KEPT[version.copy]
         if self._wanted.to is None:
+            # An imported journal may name any path of this machine: a person has to name a directory instead.
             if is_from_elsewhere(chain_of(self._store, self._wanted.run), version.seq):
                 return "refused", "it was recorded on another machine: name a directory for it"
             root, below = os.path.realpath(os.path.dirname(place)), list[str]()
@@ -134,17 +136,20 @@ class Restoring:
         self, held: file_operations.Directory, name: str, version: Version, content: bytes
     ) -> tuple[Outcome, str]:
         file_operations.refuse_store_file(held, name)
-        there = _digest(held, name)
-        if there == version.sha256:
+        present = _digest(held, name)
+        if present == version.sha256:
             return "there already", ""
-        is_ours = there is None or there in self._ours.get(version.path, set())
+        is_ours = present is None or present in self._ours.get(version.path, set())
         if not is_ours and not self._wanted.force:
             return "kept", "it was changed outside; --force writes over it"
         _write(held, name, content, version.mode or None)
         return "written", "" if is_ours else "over a file that was changed outside"
 
     def _later(self) -> Iterable[Restored]:
-        """In place, the files that the run made only after that point: they stay, and that is told."""
+        """For a restore in place, the files that the run made after that point.
+
+        They stay, and are reported.
+        """
         if self._wanted.to is not None or self._wanted.paths:
             return
         now = view_at(self._store, self._wanted.run, self._raw[-1].seq)
@@ -155,7 +160,10 @@ class Restoring:
 
 
 def _digest(held: file_operations.Directory, name: str) -> str | None:
-    """The hash of what lies there; None where nothing does. What is no plain file has none that anybody knows."""
+    """The hash of the file; None where there is none.
+
+    Empty, which equals no hash, for anything but a plain file.
+    """
     found = file_operations.find(held, name)
     if found is None:
         return None
@@ -193,7 +201,7 @@ def _write(held: file_operations.Directory, name: str, content: bytes, mode: int
 
 
 def _remove_left(held: file_operations.Directory, token: str) -> None:
-    """Temporary files for this very goal of processes that are gone."""
+    """Remove the temporary files for this target that dead processes have left."""
     for name in os.listdir(held.path if held.fd is None else held.fd):
         pid = name.removeprefix(_MARK).partition("-")[0]
         if name.startswith(_MARK) and name.endswith(f"-{token}.tmp") and pid.isdigit() and _is_gone(int(pid)):
@@ -203,7 +211,7 @@ def _remove_left(held: file_operations.Directory, token: str) -> None:
 def _is_gone(pid: int) -> bool:
     if pid == os.getpid():
         return True
-    if os.name == "nt":  # where looking at a process like this would interrupt it
+    if os.name == "nt":  # there os.kill(pid, 0) is no probe: it would interrupt the process
         return False
     try:
         os.kill(pid, 0)

@@ -1,7 +1,7 @@
-"""Where a run may write: its declared roots, and where a path leads among them.
+"""Decides where a run may write: its declared roots, and where a path leads among them.
 
-A path is judged twice: as it is written, and by where it really leads once every link is followed. What passes is walked
-again without following links when the file is opened (``filing``), so that it cannot be moved out from under the judgement.
+A path is checked twice: as it is written, and with every link followed. When the file is opened,
+``file_operations`` walks the checked path without following links and refuses a link created since.
 """
 
 # ruff: noqa: PTH109, PTH110, PTH116, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
@@ -14,7 +14,7 @@ from holdfast.stores.own_files import is_own_name
 
 
 class ResolvedPath(NamedTuple):
-    """A path that was judged: its name in the records, where it lies as written, and the way there from a root."""
+    """A checked path: its name in the records, the path as written, and the real path from a root."""
 
     name: str
     at: str
@@ -23,20 +23,20 @@ class ResolvedPath(NamedTuple):
     """The directories between the root and the file, all links followed."""
     file: str
     inner: str
-    """Where it lies below a directory that files are brought back to."""
+    """Its path below a directory that a restore writes to."""
     is_declared: bool
-    """Whether its root is one that the run was given."""
+    """Whether its root is a declared one of the run."""
 
     @property
     def directory(self) -> str:
-        """The real directory that it lies in."""
+        """The real path of the file's directory."""
         return os.path.join(self.root, *self.below)
 
 
 def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> ResolvedPath:
-    """Where a path leads among the roots; ``is_there`` for a file that is made already. PathRefused where it leads out.
+    """Resolve a path among the roots; ``is_there`` for an existing file. PathRefused where it leads out.
 
-    A relative path is taken from the current directory where that leads into a root, and otherwise from the roots.
+    A relative path counts from the current directory if that leads into a root, and otherwise from the roots.
     """
     cwd = os.getcwd()
     places = roots or (cwd,)
@@ -56,14 +56,15 @@ def spot_in(call: str, text: str, roots: tuple[str, ...], *, is_there: bool) -> 
     *below, file = os.path.relpath(real, root).split(os.sep)
     name = name_of(chosen, cwd)
     written = next(root for root in places if _is_inside(chosen, root))
-    # Below the current directory it keeps its place there, so that the program finds it when it runs in another one.
+    # A file below the current directory keeps its relative path, so that a program run in the restored
+    # directory finds it.
     beside = os.path.dirname(written) if len(places) > 1 else written
     inner = os.path.relpath(chosen, beside) if os.path.isabs(name) else name
     return ResolvedPath(name, chosen, root, tuple(below), file, inner, bool(roots))
 
 
 def spot_at(path: str) -> ResolvedPath:
-    """A whole path as it is, for a run that was given no directory."""
+    """An absolute path as it is, for a run without declared roots."""
     real = os.path.realpath(path)
     root, file = os.path.split(real)
     name = name_of(path, os.getcwd())
@@ -71,7 +72,7 @@ def spot_at(path: str) -> ResolvedPath:
 
 
 def refused_on_the_way(call: str, text: str, error: OSError, spot: ResolvedPath) -> PathRefused | FileFailed:
-    """What an error on the way to a file means: somebody has put a link there, or what the system says."""
+    """The error for a failed open: PathRefused where a link has appeared since the check, else FileFailed."""
     import errno
 
     if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK} and spot.is_declared:
@@ -82,7 +83,7 @@ def refused_on_the_way(call: str, text: str, error: OSError, spot: ResolvedPath)
 
 
 def file_failed(call: str, text: str, error: OSError) -> FileFailed:
-    """What the system said about a file, as an error of ours that is still the system's."""
+    """A FileFailed with the errno of the system's error, so that a handler of OSError works with it."""
     if isinstance(error, FileFailed):
         return error
     made = FileFailed(call=call, path=text, problem=str(error))

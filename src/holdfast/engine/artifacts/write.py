@@ -1,12 +1,14 @@
-"""Writing a file of the run's: whole or not at all, on disk and in the journal.
+"""Writes a file of the run completely or not at all, on disk and in the journal.
 
-The order, and what a kill leaves. That it is begun is recorded (flushed), then a temporary file is made beside the goal:
-killed here, the next attempt finds and removes it. The program's block writes; then the file is synced, read back and
-copied, and that it is ready, with its hash, is recorded (synced): killed here, the same. Then it is renamed and its
-directory synced: killed here, the file is an orphan, which the next attempt knows by that hash. Last, the version is
-recorded (synced). Whatever is raised before the rename leaves the old file as it was, and no temporary one.
+The order, and what a kill after each part leaves:
 
-On replay the block runs like any of the program's code, and what it writes goes nowhere: the file stays as recorded.
+1. Record that the file is begun (flushed), and create a temporary file beside the target. The program's block
+writes into it. After a kill, the next attempt removes it. 2. Sync the file, read it back, copy it, and record
+that it is ready, with its hash (synced). As before. 3. Rename the file and sync its directory. After a kill
+the file is an orphan; the next attempt recognises its hash. 4. Record the version (synced).
+
+An error before the rename leaves the old file unchanged, and no temporary one. In a replay the program's
+block runs again, but what it writes is discarded: the file stays as recorded.
 """
 
 # ruff: noqa: PTH118 - pathlib is not loaded for a few names
@@ -47,7 +49,7 @@ _SPOOL_BYTES: Final = 1_048_576
 
 
 class Writing:
-    """One file on its way: begun, written by the program's block, and put in its place or given up."""
+    """One file: begun, written by the program's block, and renamed into place or given up."""
 
     def __init__(
         self, held: "HeldRun", path: "str | os.PathLike[str]", mode: str, encoding: str, *, keep: bool
@@ -55,7 +57,8 @@ class Writing:
         if mode not in MODES:
             raise Misuse(
                 problem=f"run.open({os.fsdecode(path)!r}, {mode!r}): files are only written here",
-                advice="use 'w' or 'wb'; what a run reads, it reads in a step: run.step('read', Path(path).read_text)",
+                advice="use 'w' or 'wb'; what a run reads, it reads in a step: "
+                "run.step('read', Path(path).read_text)",
             )
         self._held = held
         self._path, self._keep = path, keep
@@ -65,7 +68,7 @@ class Writing:
         self._fd = -1
 
     async def begin(self, runtime: Runtime) -> IO[Any]:
-        """The file to write into; its intent is in the journal."""
+        """The file to write into. Its intent is in the journal on return."""
         if self._file is not None:
             raise Misuse(
                 problem=f"run.open({os.fsdecode(self._path)!r}) was entered before",
@@ -77,7 +80,7 @@ class Writing:
         task_calls, last = asked.here.task_calls, asked.here.task_calls.last
         try:
             self._recorded = given(held, asked)
-            task_calls.last = last  # what the block calls stands before the file, live as in a replay
+            task_calls.last = last  # calls inside the block come before the file, live as in a replay
             if self._recorded is not None:
                 self._file = _spool(self._encoding)
             else:
@@ -93,7 +96,7 @@ class Writing:
         return self._file
 
     async def end(self, runtime: Runtime, error: BaseException | None) -> None:
-        """Put the file in its place and record it, or leave everything as it was."""
+        """Rename the file into place and record it; after an error, leave everything unchanged."""
         asked = self._asked
         if self._recorded is not None:
             if error is None:
@@ -127,8 +130,8 @@ class Writing:
                 )
             token = sha256(f"{held.birth}\0{asked.key}".encode()).hexdigest()[:8]
             self._temp = temp_name(held.run, held.number, token)
-            self._append(self._told(Kind.ARTIFACT_BEGUN), synced=False)
-            # The program writes over a file of its own: the new content has the permissions of the old.
+            self._append(self._announcement(Kind.ARTIFACT_BEGUN), synced=False)
+            # The new file replaces an old one, so it gets the permissions of the old one.
             mode = None if old is None else stat.S_IMODE(old.st_mode)
             self._fd = file_operations.create(self._directory, self._temp, mode, exactly=mode is not None)
         except BaseException:
@@ -144,7 +147,7 @@ class Writing:
                 self._file.flush()
             file_operations.sync(self._fd)
             content = content_of(self._held, self._spot, self._fd, keep=self._keep)
-            self._append(self._told(Kind.ARTIFACT_READY, content), synced=True)
+            self._append(self._announcement(Kind.ARTIFACT_READY, content), synced=True)
             file_operations.rename(self._directory, self._temp, self._spot.file)
         except BaseException:
             self._give_up()
@@ -152,7 +155,7 @@ class Writing:
         try:
             file_operations.sync_directory(self._directory)
             self._record(self._spot, content, after)
-        except BaseException:  # it is in its place: the next attempt will know it for an orphan
+        except BaseException:  # renamed but not recorded: the next attempt finds it as an orphan
             self._give_back()
             raise
         finally:
@@ -162,11 +165,11 @@ class Writing:
     def _record(self, spot: ResolvedPath, content: Content, after: str) -> None:
         facts = {**facts_of(spot, content), "step": maker_of(self._asked, after)}
         event = draft_of(self._asked, spot, facts, content)
-        # Its pieces are in the store since it was ready.
+        # The record of part 2 has stored the pieces already.
         event = event._replace(blobs=tuple(blob._replace(data=None) for blob in content.blobs))
         note_version(self._held, event, self._append(event, synced=True))
 
-    def _told(self, kind: str, content: Content | None = None) -> Draft:
+    def _announcement(self, kind: str, content: Content | None = None) -> Draft:
         spot = self._spot
         fields: dict[str, Any] = {
             "name": spot.name,
@@ -176,19 +179,20 @@ class Writing:
         }
         if content is not None:
             fields |= {"bytes": content.size_bytes, "sha256": content.sha256, **content.fields()}
-        told = draft(kind, f"artifact:{spot.name}", self._asked.key, placed(self._asked, fields))
-        return told._replace(blobs=content.blobs if content is not None else ())
+        event = draft(kind, f"artifact:{spot.name}", self._asked.key, placed(self._asked, fields))
+        return event._replace(blobs=content.blobs if content is not None else ())
 
     def _append(self, event: Draft, *, synced: bool) -> int:
-        # Blocking also for whoever awaits: it runs aside, and once begun it is not to be cut off between file and record.
+        # Blocking, also for an async program, where it runs in a worker thread: a cancellation must not come
+        # between the file and its record.
         return drive(self._journal.append(BLOCKING, [event], self._held.clock.wall(), synced=synced))
 
     # -- the ends --------------------------------------------------------------------------------------------
 
     def _give_up(self) -> None:
-        """Leave the old file as it was, and nothing beside it."""
+        """Remove the temporary file; the old file stays unchanged."""
         try:
-            with suppress(OSError):  # its directory may be gone, too; the next attempt looks again
+            with suppress(OSError):  # its directory may be gone too; the next attempt tries again
                 file_operations.remove(self._directory, self._temp)
         finally:
             self._let_go()
@@ -196,7 +200,7 @@ class Writing:
 
     def _let_go(self) -> None:
         if self._file is not None and not self._file.closed:
-            with suppress(OSError, ValueError):  # what could not be written is given up
+            with suppress(OSError, ValueError):  # close flushes, and may fail like the write before it
                 self._file.close()
         os.close(self._fd)
         file_operations.close_directory(self._directory)
@@ -208,7 +212,10 @@ class Writing:
     # -- replay ----------------------------------------------------------------------------------------------
 
     def _compare(self, recorded: Outcome) -> None:
-        """What was written now beside what stands recorded: another content is told, and goes nowhere."""
+        """Log if the replayed block has written another content than the recorded one.
+
+        It is discarded anyway.
+        """
         assert self._file is not None
         body = contents_of(self._held.body_of(recorded))
         facts = body["facts"] or {}
@@ -223,7 +230,8 @@ class Writing:
             digest.update(piece)
         if digest.hexdigest() != facts["sha256"]:
             log().warning(
-                "run %s writes something else into %s than was recorded as #%d: it is discarded, and the file stays as recorded",
+                "run %s writes something else into %s than was recorded as #%d: "
+                "it is discarded, and the file stays as recorded",
                 self._held.run,
                 body["name"],
                 recorded.seq,
@@ -232,14 +240,14 @@ class Writing:
 
 
 class _Raw(io.FileIO):
-    """A file whose writes are one of the operations in ``filing``."""
+    """A file that writes through ``file_operations``, so that tests can make a write fail."""
 
     def write(self, data: Any, /) -> int:
         return file_operations.write(self.fileno(), data)
 
 
 def _spool(encoding: str | None) -> IO[Any]:
-    """A file that is nowhere, for what is written on replay."""
+    """A temporary buffer for what the block writes in a replay."""
     from tempfile import SpooledTemporaryFile
 
     spool: Any = SpooledTemporaryFile(_SPOOL_BYTES, "w+b")  # noqa: SIM115 - closed at the end of the block

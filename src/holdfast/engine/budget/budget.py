@@ -1,8 +1,8 @@
-"""Budgets at work: what a run spends is counted as it is spent, and looked at before each model call.
+"""Counts what a run spends, and checks the budget before each model call.
 
-What was spent before stands in the journal; an attempt begins with that and goes on counting. A call is counted when its
-outcome is about to be recorded: killed before, it will be made again and was never counted; killed after, the journal
-has it. So it is counted exactly once, whoever counts.
+An attempt starts with what the journal says was spent, and counts from there. Invariant: each recorded call
+is counted exactly once, because it is counted when its outcome is about to be recorded. Crash windows: before
+the outcome is recorded, the call is made again and was never counted; after it, the journal has it.
 """
 
 from threading import Lock
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
-    """See that the budget allows one more model call, which then counts as under way until ``note`` or ``note_failure``.
+    """Allow one more model call, which counts as in flight until ``note`` or ``note_failure``.
 
-    Near a limit it warns: once, in the log and in the journal. At a limit, BudgetExceeded: nothing is to be sent.
+    Near a limit it warns once, in the log and in the journal. At a limit it raises BudgetExceeded: do not
+    send.
     """
     spending = SPENDING.of(held)
     journal = held.require_journal("a model call")
@@ -45,17 +46,17 @@ async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
 
 
 def note(held: "HeldRun", usage: Usage) -> Usage:
-    """Count a model call whose outcome is about to be recorded. The usage as it is to be recorded: with its cost, if known."""
+    """Count a model call whose outcome is about to be recorded. Returns the usage with its cost, if known."""
     return SPENDING.of(held).note(usage)
 
 
 def note_failure(held: "HeldRun") -> None:
-    """The call ended without an answer: nobody knows whether it is to be paid for, and nothing is counted."""
+    """Count nothing for a call without an answer: whether it costs anything is not known."""
     SPENDING.of(held).end_call()
 
 
 class Spending(Feature):
-    """What a run has spent, and may. Its own lock guards it: calls end in any thread."""
+    """What a run has spent and may spend. It has its own lock: calls end in any thread."""
 
     def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
@@ -69,11 +70,11 @@ class Spending(Feature):
 
     @property
     def worked_s(self) -> float:
-        """How long all attempts took, this one so far."""
+        """How long all attempts took, including this one so far."""
         return self.held.view.worked_s + self.held.took_s
 
     def ask(self) -> tuple[Verdict, list[Limit]]:
-        """What the budget says to one more call, which is under way if it may; and the limits not warned of yet."""
+        """Whether the budget allows one more call, which is then in flight; and the limits to warn of now."""
         self._load_prices()
         with self._lock:
             verdict = Verdict()
@@ -93,12 +94,12 @@ class Spending(Feature):
         return priced
 
     def end_call(self) -> None:
-        """A call is not under way any more."""
+        """A call is not in flight any more."""
         with self._lock:
             self._under_way = max(0, self._under_way - 1)
 
     def _load_prices(self) -> None:
-        """Before the call is made: afterwards its answer is paid for, and must not fail for lack of a descriptor."""
+        """Load prices before the call: a paid answer must not be lost because a file cannot be opened."""
         from holdfast.core.budget import prices  # noqa: F401 - see above
         from holdfast.engine.budget.price_tables import shipped_prices
 

@@ -1,4 +1,4 @@
-"""Where prices come from: the table that is shipped, and over it the user's own, given or named by ``HOLDFAST_PRICES``."""
+"""Reads price tables: the shipped one, and the user's own, from ``prices=`` or ``HOLDFAST_PRICES``."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +18,10 @@ Prices = Mapping[str, object] | str | os.PathLike[str]
 
 
 def own_prices(given: Prices | None) -> "PriceTable | None":
-    """The user's own entries: those of the file that ``HOLDFAST_PRICES`` names, and over them the given. None where there are none. BadPrices."""
+    """The user's own entries: those of ``HOLDFAST_PRICES``, then the given ones, which win; or None.
+
+    BadPrices.
+    """
     place = os.environ.get("HOLDFAST_PRICES")
     if given is None and not place:
         return None
@@ -31,7 +34,7 @@ def own_prices(given: Prices | None) -> "PriceTable | None":
 
 
 def check_prices(entry: "Entry") -> None:
-    """Refuse a table that cannot be read. BadPrices."""
+    """BadPrices for a table that cannot be read."""
     own_prices(entry.prices)
 
 

@@ -1,1 +1,1 @@
-"""The context of a run, read from its store."""
+"""Makes the context of a run from its journal."""

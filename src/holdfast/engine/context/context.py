@@ -1,7 +1,7 @@
-"""The context of a run, from its store: read for whoever looks, and drawn for the program itself.
+"""Makes the context of a run, a text for a model, from its journal: for a reader, or for the program itself.
 
-What the program gets is recorded like any value from outside: put into a model's request and made anew on replay, it would be
-another request. So a replay gives the recorded text; only where the program goes on does it tell the present.
+The text for the program is recorded, and a replay returns the recorded one. A program puts it into model
+requests, and a new text in a replay would make another request, which is drift.
 """
 
 from collections.abc import Iterable
@@ -25,9 +25,9 @@ from holdfast.stores.port import StorePort
 
 _SUBJECTS: Final = frozenset({"thought", "decision", "discovery"})
 _SUBJECTS_MAX: Final = 5
-_AT_HAND_CHARS_MAX: Final = 1_000
+_QUERY_CHARS_MAX: Final = 1_000
 
-# Every program that opens a run loads this module; the words of a context are imported when one is made.
+# Every program that opens a run loads this module, so the modules that make the text are imported late.
 
 
 def recount(
@@ -40,7 +40,7 @@ def recount(
     is_held: bool,
     upto_seq: int | None = None,
 ) -> Context:
-    """The context of a run as it stands, or as it stood at an event. Nothing is written."""
+    """The context of a run as it is now, or as it was at an event. Writes nothing."""
     from holdfast.core.context.context import context_of
 
     return context_of(
@@ -61,9 +61,9 @@ async def draw_context(
     count: Count | None,
     scopes: Iterable[str] = (),
 ) -> str:
-    """The text of the run's context, drawn once: the same in every replay. Synced when it returns.
+    """The text of the run's context. A replay returns the recorded text. Synced on return.
 
-    What memory has for it is recalled first and recorded, so that the context is still made of the journal alone.
+    Facts from memory are recalled and recorded first, so that the context depends on the journal alone.
     """
     from holdfast.core.context.context import check_options
 
@@ -77,7 +77,7 @@ async def draw_context(
             known: str = await runtime.store(recorded_value, held, recorded, CONTEXT)
             return known
         held.require_journal(CONTEXT)
-        query = await runtime.store(_at_hand, held)
+        query = await runtime.store(_subjects, held)
         await recall_for_context(held, runtime, query, scopes)
         context: Context = await runtime.store(
             recount,
@@ -94,22 +94,22 @@ async def draw_context(
         held.land(asked.site)
 
 
-def _at_hand(held: HeldRun) -> str:
-    """What the run is about now, to be looked for in memory: its goal, and what it last planned, found out and decided."""
+def _subjects(held: HeldRun) -> str:
+    """The search text for memory: the goal, and the last thoughts, decisions and discoveries."""
     from holdfast.core.context.story import Story
     from holdfast.core.llm.reasoning import value_in
 
     story, read = Story(read_all(held.store, held.run)), BoundedReader(held.store)
     started = {} if story.view.started is None else contents_of(story.view.started.body)
-    told = [str(started.get("goal") or held.run)]
+    texts = [str(started.get("goal") or held.run)]
     for mark in [mark for mark in story.marks if mark.name in _SUBJECTS][-_SUBJECTS_MAX:]:
         value = value_in(mark.body, read)
-        told.append(str(value.get("text") or "") if isinstance(value, dict) else "")
-    return " ".join(told)[:_AT_HAND_CHARS_MAX]
+        texts.append(str(value.get("text") or "") if isinstance(value, dict) else "")
+    return " ".join(texts)[:_QUERY_CHARS_MAX]
 
 
 def handed_to(held: HeldRun) -> Handed | None:
-    """What the run began with where it has taken over; None where it began by itself."""
+    """The handoff that the run began with; None where it began without one."""
     event = HANDOFF.of(held.view).handed
     if event is None:
         return None

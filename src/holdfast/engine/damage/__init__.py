@@ -1,1 +1,1 @@
-"""Damaged stores and runs: checks, salvage, accepted losses."""
+"""Checks for damage, salvages what is intact, and records accepted losses."""

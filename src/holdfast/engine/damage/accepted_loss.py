@@ -1,8 +1,9 @@
-"""Going on without what was lost: a person says so, and the run's journal tells it from then on.
+"""Records that a person accepts the loss of events, after which the run may continue.
 
-Crash windows: between the store's forgetting and the event, the loss is accepted and not told; it was accepted by a
-person all the same. The other way round cannot be: nobody may write to a run that misses something. A salvaged run tells
-in its row what it misses; that is taken out last, so that a cut-off acceptance is made again.
+Crash windows: the store clears the loss first, and then the journal gets the event. Killed in between, the
+loss is accepted but the journal does not say so. The other order is impossible: the store refuses to write to
+a run that lacks events. The row of a salvaged run names the loss; that field is removed last, so that a
+killed acceptance is repeated.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
@@ -17,9 +18,9 @@ from holdfast.model.store_rows import OVER
 
 
 def accept_loss(session: StoreSession, run: str, *, by: str) -> int:
-    """Let a run go on from where its journal ends; how many acknowledged events it misses. 0 where it misses none.
+    """Let a run continue after its last event. Returns how many acknowledged events are lost, or 0.
 
-    A run that is gone as a whole may begin again: it has no journal to tell that in.
+    A run whose journal is gone completely may start again; there is no journal to record the loss in.
     """
     store = session.store
     row = store.find_run(run)
@@ -49,5 +50,5 @@ def _accept(session: StoreSession, hold: Hold, missed: int, by: str) -> None:
     body = with_facts(row, lost=None)
     if not store.swap_run(hold.run, revision=row.revision, status=row.status, body=body):
         raise restless(store, hold.run)
-    if row.agent and row.status not in OVER:  # no worker was to take it until now
+    if row.agent and row.status not in OVER:  # until now no worker was allowed to claim it
         store.set_due(hold.run, fence=hold.fence, due_at=session.clock.wall())

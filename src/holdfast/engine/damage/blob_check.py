@@ -1,7 +1,7 @@
-"""Whether every content is there that journals refer to, and is what its address says.
+"""Checks that every blob that journals refer to exists and has the content that its address says.
 
-Contents are their own checksums, so that any store can be looked through alike. By default a part of a large store is
-looked at, evenly spread, and it is told how much that was.
+An address is the hash of the content, so this works alike for every store. By default it checks an evenly
+spread sample of a large store, and reports how large the sample was.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 
 class BlobCounts(NamedTuple):
-    """How much was looked at, of how much."""
+    """How much was checked, of how much."""
 
     blobs: int
     of_blobs: int
@@ -40,7 +40,7 @@ class BlobCounts(NamedTuple):
 def check_blobs(
     store: StorePort, rows: Iterable[RunRow], *, full: bool, progress: Progress = lambda _done, _of: None
 ) -> Iterator[Finding]:
-    """What is wrong with contents, one finding each, or one that tells how much was found to be sound."""
+    """A finding for each missing or damaged blob, or one that says how much was checked and found sound."""
     kept = list(_all(store))
     sizes = {blob.address: blob.size for blob in kept}
     sample = kept if full else list(_spread(kept))
@@ -61,16 +61,16 @@ def check_blobs(
             yield Finding("blobs", "failure", text, _RESTORE)
     progress(of, of)
     if not found:
-        looked = BlobCounts(len(sample), len(kept), read, len(runs), sum(blob.size for blob in sample))
-        yield Finding("blobs", "ok", _told(looked))
+        checked = BlobCounts(len(sample), len(kept), read, len(runs), sum(blob.size for blob in sample))
+        yield Finding("blobs", "ok", _summary(checked))
 
 
-def _told(looked: BlobCounts) -> str:
+def _summary(checked: BlobCounts) -> str:
     text = (
-        f"{looked.blobs:,} of {looked.of_blobs:,} read and hashed ({looked.bytes / 1e6:,.1f} MB), and those that "
-        f"{looked.runs:,} of {looked.of_runs:,} runs refer to are there"
+        f"{checked.blobs:,} of {checked.of_blobs:,} read and hashed ({checked.bytes / 1e6:,.1f} MB), "
+        f"and those that {checked.runs:,} of {checked.of_runs:,} runs refer to are there"
     )
-    is_all = looked.blobs == looked.of_blobs and looked.runs == looked.of_runs
+    is_all = checked.blobs == checked.of_blobs and checked.runs == checked.of_runs
     return text if is_all else f"{text}; --full looks at all"
 
 
@@ -82,7 +82,7 @@ def _all(store: StorePort) -> Iterator[BlobInfo]:
 
 
 def _spread(kept: list[BlobInfo]) -> Iterator[BlobInfo]:
-    """Some of them: every so many, as long as they are not too much together."""
+    """An evenly spread sample, bounded in number and in bytes."""
     size = 0
     for blob in islice(kept, 0, None, max(1, len(kept) // _SAMPLE_BLOBS)):
         size += blob.size
@@ -94,7 +94,7 @@ def _spread(kept: list[BlobInfo]) -> Iterator[BlobInfo]:
 def _damaged(store: StorePort, addresses: list[str]) -> Iterator[str]:
     packed = store.get_blobs(addresses)
     for address in addresses:
-        if address in packed:  # else it was deleted meanwhile
+        if address in packed:  # otherwise it was deleted since the scan
             try:
                 unpack(packed[address], address=address)
             except Corrupt as damage:
@@ -102,19 +102,18 @@ def _damaged(store: StorePort, addresses: list[str]) -> Iterator[str]:
 
 
 def _missing(store: StorePort, row: RunRow, kept: dict[str, int]) -> list[str] | None:
-    """What a run refers to and is not there; None where its journal cannot be read, which the store itself tells of."""
+    """The missing blobs of a run; None where its journal cannot be read, which another check reports."""
     try:
         events = read_own(store, row.run, row.origin_seq, None)
     except Corrupt:
         return None
     try:
         absent = sorted(references(store, *events) - kept.keys())
-        absent = [
-            address for address in absent if not store.get_blobs([address])
-        ]  # it may have come meanwhile
+        # Asked for again, because a blob may have been put since the scan.
+        absent = [address for address in absent if not store.get_blobs([address])]
     except Corrupt as damage:
         return [f"run {row.run}: {damage.problem}"]
-    told = [f"run {row.run} refers to blob {address}, which is missing" for address in absent[:_NAMED_MAX]]
+    texts = [f"run {row.run} refers to blob {address}, which is missing" for address in absent[:_NAMED_MAX]]
     if len(absent) > _NAMED_MAX:
-        told.append(f"run {row.run} refers to {len(absent) - _NAMED_MAX:,} more that are missing")
-    return told
+        texts.append(f"run {row.run} refers to {len(absent) - _NAMED_MAX:,} more that are missing")
+    return texts

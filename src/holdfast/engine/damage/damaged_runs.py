@@ -1,8 +1,8 @@
-"""Runs that cannot be understood: one mechanism for whoever looks at many, so that one of them does not hide the others.
+"""Turns every kind of damage in a run into ``Corrupt``, so that work on many runs can skip a damaged one.
 
-Whatever is wrong with a run (its row, the facts in it, a checksum, the shape of an event, a history that does not fold)
-is ``Corrupt`` with a reason, and never a bare ``KeyError``. ``check_run`` looks for it on purpose; ``as_damage`` is put
-around whatever reads a run that was not looked at before.
+Whatever is wrong (the row, its facts, a checksum, the shape of an event, a history that does not fold), a
+caller gets ``Corrupt`` with a reason and never a bare ``KeyError``. ``check_run`` looks for damage;
+``as_damage`` wraps code that reads a run that was not checked before.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from holdfast.stores.port import StorePort
 
 
 def check_run(store: StorePort, row: RunRow) -> None:
-    """Read the whole run. Corrupt says what of it cannot be understood, and where."""
+    """Read the whole run. Corrupt says what is damaged, and where."""
     check_row(store, row)
     with as_damage(store, row.run):
         events = read_all(store, row.run)
@@ -33,7 +33,7 @@ def check_run(store: StorePort, row: RunRow) -> None:
 
 
 def check_row(store: StorePort, row: RunRow) -> None:
-    """Corrupt where the row itself is damaged; its journal is not looked at."""
+    """Corrupt where the row itself is damaged. Does not read the journal."""
     why = row_damage(row)
     if why:
         raise Corrupt(store=store.url, problem=f"the row of run {row.run} is damaged: {why}")
@@ -41,7 +41,7 @@ def check_row(store: StorePort, row: RunRow) -> None:
 
 @contextmanager
 def as_damage(store: StorePort, run: str) -> Iterator[None]:
-    """What reading raises where a journal is not as it should be, as Corrupt."""
+    """Turn the errors that an invalid journal causes into Corrupt."""
     try:
         yield
     except UNSOUND as error:

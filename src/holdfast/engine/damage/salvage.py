@@ -1,8 +1,10 @@
-"""ImportWork what is intact of a damaged store into a new one.
+"""Copies what is intact of a damaged store into a new one.
 
-Each run is brought up to its last event that follows the one before it. One that has lost something goes on from there
-once a person has accepted that. Contents are compared with their addresses on the way. What could not be brought is named, by run
-and event: nothing is left out in silence. The new store is empty before: killed half-way, begin again with another.
+Each run is copied up to the last event that follows from the one before it. A run that has lost events
+continues from there after a person has accepted the loss. Blobs are compared with their addresses. The result
+names everything that could not be copied, by run and event.
+
+Crash window: the new store must be empty, so after a kill the salvage starts again with another one.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +30,7 @@ Progress = Callable[[str], None]
 
 
 def salvage(remains: Remains, session: StoreSession, *, progress: Progress = lambda _: None) -> Salvaged:
-    """Bring what is intact into an empty store. Misuse where it holds runs already."""
+    """Copy what is intact into an empty store. Misuse where it has runs already."""
     store = session.store
     if store.list_runs(limit=1):
         raise Misuse(problem=f"{store.url} holds runs already", advice="name a store that is not there yet")
@@ -69,10 +71,10 @@ def _bring_run(session: StoreSession, one: RunRemains) -> RunSalvaged:
     head = one.events[-1].seq if one.events else row.origin_seq
     missing = one.acknowledged - head
     origin = store.find_run(row.origin) if row.origin is not None else None
-    # A run that was over and lost its end is not over.
+    # A run that was over and has lost its last events is not over any more.
     status = Status.INTERRUPTED if missing and row.status in OVER else row.status
     made = row._replace(status=status)
-    if missing:  # nobody enters it, no worker takes it, until a person accepts that
+    if missing:  # no program may enter it, and no worker claim it, until a person accepts the loss
         made = made._replace(due_at=None, body=with_facts(row, lost=one.acknowledged))
     store.create_run(made, origin_revision=origin.revision if origin else 0)
     above = max([row.lease.fence, *(event.fence for event in one.events)])
@@ -89,8 +91,9 @@ def _bring_run(session: StoreSession, one: RunRemains) -> RunSalvaged:
 def _notes(store: StorePort, one: RunRemains, head: int, missing: int) -> Iterable[str]:
     if missing:
         yield (
-            f"ends at #{head}; what was recorded after it, up to #{one.acknowledged}, is lost, and its effects may be done "
-            f"again: it goes on after `holdfast doctor --accept-loss {one.row.run} --store {store.url}`"
+            f"ends at #{head}; what was recorded after it, up to #{one.acknowledged}, is lost, "
+            f"and its effects may be done again: "
+            f"it goes on after `holdfast doctor --accept-loss {one.row.run} --store {store.url}`"
         )
     effects = {
         event.key: fields_of(event.body).get("effect")
@@ -98,15 +101,17 @@ def _notes(store: StorePort, one: RunRemains, head: int, missing: int) -> Iterab
         if event.kind == Kind.STEP_STARTED
     }
     for event in one.beyond:
-        if event.kind in _EFFECTS and effects.get(event.key) not in _REPEATED:  # or nobody knows what it was
-            yield f"#{event.seq}, behind what is lost, says that {event.name!r} was done: it may be done again"
+        # Without its intent the kind of an effect is not known: it is reported, to be safe.
+        if event.kind in _EFFECTS and effects.get(event.key) not in _REPEATED:
+            done = f"says that {event.name!r} was done: it may be done again"
+            yield f"#{event.seq}, behind what is lost, {done}"
     absent = _absent(store, one.events)
     if absent:
         yield f"refers to {len(absent):,} contents that are lost: {', '.join(sorted(absent)[:3])}"
 
 
 def _absent(store: StorePort, events: tuple[Event, ...]) -> set[str]:
-    """The contents that a run's events need and that could not be brought."""
+    """The blobs that a run's events need and that could not be copied."""
     try:
         wanted = references(store, *events)
     except Corrupt as damage:

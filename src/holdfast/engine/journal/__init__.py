@@ -1,1 +1,1 @@
-"""The journal under a lease: appends, group commit, heartbeat, inbox, loading."""
+"""Reads and writes a run's journal: appends under a lease, group commit, heartbeat, inbox, loading."""

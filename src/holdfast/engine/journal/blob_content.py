@@ -1,4 +1,4 @@
-"""Contents that events and letters refer to, read from a store and compared with their addresses."""
+"""Reads the contents that events and letters refer to, and verifies each against its address."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,18 +11,18 @@ from holdfast.stores.port import StorePort
 
 
 def read_blob(store: StorePort, address: str) -> bytes:
-    """A blob's content, verified against its address."""
+    """A blob's content. Corrupt if it is missing or damaged."""
     ((_, content),) = read_blobs(store, [address])
     return content
 
 
 def content_in(store: StorePort, event: Event) -> bytes:
-    """The value in an event, as JSON, wherever it lies. Corrupt where it is missing or damaged."""
+    """The value of an event as JSON, from its body or from a blob. Corrupt if it is missing or damaged."""
     return content_at(store, event.body)
 
 
 def content_at(store: StorePort, body: bytes) -> bytes:
-    """The value that a body holds, or tells where it is."""
+    """The value that a body holds or refers to."""
     value = raw_part(body, "value")
     if value is not None:
         return value
@@ -31,16 +31,17 @@ def content_at(store: StorePort, body: bytes) -> bytes:
 
 
 def read_blobs(store: StorePort, addresses: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Blobs asked for together and unpacked one by one, each verified. Corrupt names one that is missing or damaged."""
+    """The contents of these blobs, verified: one query, unpacked one by one. Corrupt names a bad one."""
     packed = store.get_blobs(addresses)
     for address in addresses:
         if address not in packed:
             raise Corrupt(store=store.url, problem=f"blob {address} is missing")
+        # Popped: the packed bytes of one blob can be freed while the caller works on the next.
         yield address, unpack(packed.pop(address), address=address)
 
 
 class BoundedReader:
-    """Reads stored values up to a bound, each and together; what is beyond it is told by its size."""
+    """Reads stored values within a bound for each value and one for all."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class BoundedReader:
         self._each, self._left = each_bytes, all_bytes
 
     def __call__(self, address: str, size_bytes: int) -> bytes | None:
-        """The content at an address, of so many bytes; None beyond the bound. Corrupt if it is damaged."""
+        """The content at an address, which has this size; None if it exceeds a bound. Corrupt if damaged."""
         if size_bytes > min(self._each, self._left):
             return None
         self._left -= size_bytes

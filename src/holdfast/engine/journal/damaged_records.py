@@ -1,7 +1,8 @@
-"""Records that are not what was written: read as if they were not there, and taken away without being read.
+"""Treats damaged records as absent, and deletes records without reading them.
 
-A store refuses them with ``Corrupt``, which is right for whoever was told to read one. Who only looks for one is better off
-without it: a snapshot is folded again, a letter is left again, a fact is remembered again.
+A store raises ``Corrupt`` for a damaged record. That is right for a caller that needs this record. It is
+wrong for caches and letters: a snapshot can be folded again, and one damaged letter must not block a whole
+run.
 """
 
 from holdfast.engine.log import log
@@ -11,7 +12,7 @@ from holdfast.stores.port import StorePort
 
 
 def find_sound(store: StorePort, space: str, key: str) -> Record | None:
-    """The record, or None where there is none that can be read; a damaged one is named in the log."""
+    """The record; None if it is absent or damaged. A damaged one is named in the log."""
     try:
         return store.get_record(space, key)
     except Corrupt as damage:
@@ -20,12 +21,14 @@ def find_sound(store: StorePort, space: str, key: str) -> Record | None:
 
 
 def discard(store: StorePort, space: str, key: str) -> bool:
-    """Take a record away, whatever it holds; False where there is none. Durable when it returns."""
+    """Delete a record, damaged or not; False if there is none. Durable when it returns."""
     while True:
         try:
             record = store.get_record(space, key)
         except Corrupt:
-            store.put_record(space, key, b"{}", revision=0)  # which takes the place of what is damaged
+            # A delete needs the revision, and a damaged record has none that can be trusted. A put with
+            # revision 0 replaces a damaged record; the next round deletes the replacement.
+            store.put_record(space, key, b"{}", revision=0)
             continue
         if record is None:
             return False

@@ -1,9 +1,14 @@
-"""Group commit: concurrent writers of one process share transactions; a lone writer pays no thread hop.
+"""Group commit: concurrent writers of one process share transactions; a single writer needs no other thread.
 
-There is one queue and one gate per store. A writer leaves a ticket and goes through the gate; the one that does takes
-everything that is queued as one batch, so that those that waited find their ticket answered. The tasks of an event loop
-never go through the gate: one of the store's threads does it for them, once per tick, so that all tasks of that tick
-share one sync, and the loop goes on meanwhile. There is no thread of its own.
+Each store has one queue and one lock, the gate. A writer queues a ticket and takes the gate; the writer that
+has the gate commits everything queued as one batch, so that the writers behind it find their tickets
+answered. Tasks of an event loop never take the gate. One of the store's threads takes it for them once per
+tick: all tasks of that tick share one sync, and the loop is not blocked. Group commit has no thread of its
+own.
+
+Invariants: one run's items are committed in the order of their seqs, and every ticket is answered, with an
+outcome or an error. A crash inside a commit leaves the transaction whole or absent; an error leaves its
+outcome unknown, and ``Journal`` reads the journal again.
 """
 
 from collections import deque
@@ -22,7 +27,7 @@ BATCH_ITEMS_MAX: Final = 512
 
 
 class Ticket:
-    """One item on its way: answered with an outcome or with the error that its batch met."""
+    """One queued item; later its outcome, or the error of its batch."""
 
     __slots__ = ("error", "future", "item", "outcome")
 
@@ -33,7 +38,7 @@ class Ticket:
         self.future: asyncio.Future[None] | None = None
 
     def read(self) -> AppendOutcome:
-        """The outcome, or raise the error: one of its own, since several threads may raise the batch's."""
+        """The outcome, or raise the error. Each thread of a batch raises its own copy of it."""
         if self.outcome is not None:
             return self.outcome
         assert self.error is not None
@@ -43,7 +48,7 @@ class Ticket:
 
 
 class Committer:
-    """The way into one store's journals."""
+    """Commits the appends of this process to one store."""
 
     def __init__(self, store: StorePort) -> None:
         self.queue: deque[Ticket] = deque()
@@ -52,13 +57,13 @@ class Committer:
         self._ticking: set[asyncio.AbstractEventLoop] = set()
 
     def submit(self, item: Append) -> Ticket:
-        """Queue an item. One run's items must be submitted in the order of their seqs, and each ticket finished."""
+        """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket."""
         ticket = Ticket(item)
         self.queue.append(ticket)
         return ticket
 
     def withdraw(self, ticket: Ticket) -> None:
-        """Take back what is not committed yet: who was told that it failed must not find it written later."""
+        """Remove a ticket that is not committed yet: after a reported failure, nothing may write it later."""
         with self.gate:
             if ticket in self.queue:
                 self.queue.remove(ticket)
@@ -67,7 +72,7 @@ class Committer:
         """Block until the ticket is answered."""
         with self.gate:
             queue = self.queue
-            if len(queue) == 1 and queue[0] is ticket:  # alone: nothing to share, and no ceremony
+            if len(queue) == 1 and queue[0] is ticket:  # the common case: a single writer, nothing to share
                 queue.popleft()
                 outcome = ticket.outcome = self._store.append((ticket.item,))[0]
                 return outcome
@@ -76,12 +81,14 @@ class Committer:
         return ticket.read()
 
     async def finish_async(self, ticket: Ticket) -> AppendOutcome:
-        """Wait until the ticket is answered, letting the other tasks of this tick add theirs."""
+        """Wait until the ticket is answered; other tasks of this tick join the same batch."""
         import asyncio
 
         from holdfast.engine.store_threads import is_held_back, submit, to_its_end
 
         loop = asyncio.get_running_loop()
+        # In this order: a thread that commits the ticket answers it first and then looks for the future.
+        # Either we see the answer here, or that thread sees the future and wakes us.
         ticket.future = loop.create_future()
         if ticket.outcome is None and ticket.error is None:
             if loop not in self._ticking:
@@ -90,8 +97,8 @@ class Committer:
             try:
                 await ticket.future
             except asyncio.CancelledError as cut:
-                # What happened must reach the disk, and the writer must know its fate, whoever is cancelled.
-                with suppress(StoreError, asyncio.CancelledError):  # unknown: it is cancelled all the same
+                # Cancelled or not, an outcome must reach the disk, and the writer must learn whether it did.
+                with suppress(StoreError, asyncio.CancelledError):  # the cancellation is raised below
                     await to_its_end(submit(self.finish, ticket))
                 if not is_held_back(cut):
                     raise
@@ -108,7 +115,8 @@ class Committer:
                 while self.queue:
                     self._commit(None)
         finally:
-            # In this order: a task that leaves its ticket in between either finds no tick under way, or is seen here.
+            # In this order: a task that queues a ticket now finds no tick under way, or is seen by this
+            # check.
             self._ticking.discard(loop)
             if self.queue and not loop.is_closed():
                 loop.call_soon_threadsafe(self._tick_again, loop)
@@ -119,7 +127,7 @@ class Committer:
             self._tick(loop)
 
     def _commit(self, mine: Ticket | None) -> None:
-        """Commit what is queued as one batch. Only under the gate."""
+        """Commit one batch of the queue. Only under the gate. ``mine`` is the calling thread's ticket."""
         batch = self._next_batch()
         try:
             self._answer(batch, mine)
@@ -127,14 +135,14 @@ class Committer:
             _wake([ticket.future for ticket in batch if ticket.future is not None])
 
     def _next_batch(self) -> list[Ticket]:
-        """What is queued; of a mixture, first the hasty ones, so that they do not wait for the others' sync."""
+        """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
         batch = [queue.popleft()]
         while queue and len(batch) < BATCH_ITEMS_MAX:
             batch.append(queue.popleft())
         hasty: list[Ticket] = []
         others: list[Ticket] = []
-        kept_runs: set[str] = set()  # one run's items stay in order
+        kept_runs: set[str] = set()  # a hasty item must not overtake an earlier item of its run
         for ticket in batch:
             if ticket.item.hasty and ticket.item.run not in kept_runs:
                 hasty.append(ticket)
@@ -152,11 +160,12 @@ class Committer:
         except StoreError as error:
             for ticket in batch:
                 ticket.error = error
-        except Exception:  # noqa: BLE001 - something that cannot even be bound must not take the others down with it
+        except Exception:  # noqa: BLE001 - such as a value that the driver cannot bind: only its own item may fail
             for ticket in batch:
                 self._commit_alone(ticket)
         except BaseException as interrupt:
-            # Ctrl-C or SIGTERM in the middle: it is this thread's, but the fate of the batch is everybody's.
+            # Ctrl-C or SIGTERM hits this thread, but the batch may hold items of other threads. Their outcome
+            # is unknown, so they get an error that makes their journals read again.
             for ticket in batch:
                 unknown = StoreUnavailable(
                     store=self._store.url, problem="interrupted in the middle of a commit"
@@ -170,7 +179,7 @@ class Committer:
     def _commit_alone(self, ticket: Ticket) -> None:
         try:
             ticket.outcome = self._store.append((ticket.item,))[0]
-        except Exception as error:  # noqa: BLE001 - this writer's to learn of
+        except Exception as error:  # noqa: BLE001 - raised by the writer of this ticket
             ticket.error = error
 
 
@@ -179,7 +188,7 @@ def _wake(futures: "list[asyncio.Future[None]]") -> None:
         return
     import asyncio
 
-    here = asyncio._get_running_loop()  # noqa: SLF001 - see context.current_task
+    here = asyncio._get_running_loop()  # noqa: SLF001 - see call_site.current_task
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for future in futures:
         by_loop.setdefault(future.get_loop(), []).append(future)
@@ -187,7 +196,7 @@ def _wake(futures: "list[asyncio.Future[None]]") -> None:
         if loop is here:
             _mark_done(theirs)
         elif not loop.is_closed():
-            # In one call, so that they go on in one tick: then their next items are one batch again.
+            # One call for all: the tasks continue in one tick, so that their next items are one batch again.
             loop.call_soon_threadsafe(_mark_done, theirs)
 
 

@@ -1,7 +1,12 @@
-"""The background thread of a store: it beats for the leases this process holds and syncs what was only flushed.
+"""The heartbeat thread of a store: renews this process's leases, and syncs what was only flushed.
 
-Beats come from here and not from step progress, so a step may take as long as it likes. With each it looks whether
-somebody has cancelled the run. Starts with the first lease and ends with the last.
+A step may take as long as it likes, because this thread renews the lease, not the progress of steps. On each
+beat the thread also looks for a cancellation of each run. It starts with the first lease and ends with the
+last.
+
+Invariant: no error of a store ends the thread while the process holds a lease. If the process stops or loses
+the store, beats stop, and after ``lease_s`` another process may take the lease over; the fence then refuses
+our appends.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +24,7 @@ from holdfast.stores.port import StorePort
 
 
 class Heartbeat:
-    """Keeps the leases of one store alive."""
+    """Keeps this process's leases of one store alive."""
 
     def __init__(self, store: StorePort, clock: Clock) -> None:
         self._store = store
@@ -30,21 +35,22 @@ class Heartbeat:
         self._thread: Thread | None = None
 
     def add(self, journal: Journal, lease_s: float) -> None:
-        """Beat for this journal's lease from now on."""
+        """Renew this journal's lease from now on."""
         with self._lock:
             shortest_s = min((lease_s for _, lease_s in self._journals.values()), default=lease_s)
             self._journals[journal.run] = (journal, lease_s)
             if lease_s < shortest_s:
-                self._wake.set()
+                self._wake.set()  # the thread may be waiting for the beat of a longer lease
             if self._thread is None:
+                # An event of its own for each thread: the former thread may not have seen its own end yet.
                 self._wake = Event()
                 self._thread = Thread(
-                    target=self._tend, args=(self._wake,), name="holdfast-tender", daemon=True
+                    target=self._loop, args=(self._wake,), name="holdfast-heartbeat", daemon=True
                 )
                 self._thread.start()
 
     def remove(self, journal: Journal) -> None:
-        """Stop beating for it; the thread ends with the last one."""
+        """Stop renewing it; the thread ends with the last journal."""
         with self._lock:
             self._journals.pop(journal.run, None)
             if not self._journals:
@@ -52,7 +58,7 @@ class Heartbeat:
                 self._wake.set()
 
     def drain(self, runs: Iterable[str], wait_s: float = inf) -> None:
-        """Let nothing new begin in these runs: the next call that would record something stops them. They get so long to end."""
+        """Let no new call begin in these runs: it raises Drained. Calls in flight get ``wait_s`` to end."""
         until = self._clock.monotonic() + wait_s
         with self._lock:
             for run in runs:
@@ -65,38 +71,38 @@ class Heartbeat:
         """The runs this process holds here."""
         return tuple(self._journals)
 
-    def _tend(self, wake: Event) -> None:
+    def _loop(self, wake: Event) -> None:
         while True:
             held = self._held(wake)
             lease_s = min((lease_s for _, lease_s in held), default=FLUSH_SYNC_S)
-            # 0.8: the thread needs time to wake and the disk to sync, and 5 s is a promise
+            # 0.8: the thread needs time to wake and the disk to sync, and the promise is 5 s.
             if wake.wait(min(lease_s / BEATS_PER_LEASE, FLUSH_SYNC_S * 0.8)):
                 wake.clear()
             held = self._held(wake)
             if not held:
                 return
             journals = [journal for journal, _ in held]
-            # Apart: the promise to sync does not depend on the beats.
+            # In a separate try: a beat that fails must not prevent the sync.
             self._beat(journals)
             self._try("no sync", journals, self._store.sync)
 
     def _try(self, lost: str, journals: list[Journal], act: Callable[..., None], *args: Any) -> None:
-        """Whatever a store raises, this thread lives: without it every lease of the process would run out in silence."""
+        """Call, and log any error: if this thread died, all leases of the process would expire unnoticed."""
         try:
             act(*args)
-        except Exception as error:  # noqa: BLE001 - the holder learns of it when it appends; the next round tries again
+        except Exception as error:  # noqa: BLE001 - the next round tries again; an append of the holder raises
             runs = ", ".join(journal.run for journal in journals)
             is_known = isinstance(error, HoldfastError)
             log().warning("%s for %s: %s", lost, runs, error, exc_info=not is_known)
 
     def _held(self, wake: Event) -> list[tuple[Journal, float]]:
-        """What to beat for; nothing once this thread is not wanted any more."""
+        """The leases to renew; empty if this thread should end."""
         with self._lock:
             return list(self._journals.values()) if self._wake is wake and self._thread is not None else []
 
     def _beat(self, journals: list[Journal]) -> None:
         self._try("no beat", journals, self._renew, journals)
-        for journal in journals:  # each apart: one run's damaged inbox hides no other's cancellation
+        for journal in journals:  # each in its own try: an unreadable inbox must not hide other cancellations
             self._try("no look for a cancellation", [journal], _look_for_cancel, self._store, journal)
 
     def _renew(self, journals: list[Journal]) -> None:
@@ -107,6 +113,7 @@ class Heartbeat:
         for journal in journals:
             if journal.run in lost and journal.run in self._journals:
                 row = self._store.find_run(journal.run)
+                # Same fence: this process released the lease after the list of journals was made.
                 if row is not None and row.lease.fence != journal.fence:
                     journal.lost = row.lease
 

@@ -1,7 +1,11 @@
-"""The inbox: what others leave for a run while somebody else holds it, and how the holder takes it in.
+"""The inbox of a run: other processes post letters, and the holder of the run records what they ask for.
 
-A letter is a record, synced, deduplicated by its id. The holder drains it in the append that records the
-consequence: killed in between, either both happened or neither. The first drained answer wins.
+Only the holder appends to a journal. Another process that has an answer, a resolution or a late outcome posts
+a letter: a synced record, deduplicated by its id.
+
+Invariant: the holder deletes a letter in the same transaction that appends its consequence. A crash leaves
+both or neither, so a letter takes effect exactly once. The first letter about a step wins; later ones are
+dropped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +29,7 @@ from holdfast.model.store_rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
 
 CANCEL: Final = "cancel"
-"""The id of the letter that cancels a run: there is one at most."""
+"""The id of the letter that cancels a run. It is fixed, so that a run has at most one."""
 
 
 def post(
@@ -37,40 +41,43 @@ def post(
     *,
     at: float,
 ) -> bool:
-    """Leave a letter, and call up the run for a worker. False when one of that id lies there already. Durable when it returns."""
+    """Post a letter, and make the run due. False if one of that id is there. Durable when it returns."""
     if blobs:
         store.put_blobs(blobs, at=at)
     is_new = store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
-    store.call_up(run, at=at)  # even if it is not new: whoever left it may have died before coming to this
+    store.call_up(run, at=at)  # also for an old letter: its sender may have died between the two writes
     return is_new
 
 
 def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
-    """The letters that lie in a run's inbox, oldest first. One that makes no sense is told in the log, and never used."""
+    """The letters in a run's inbox, oldest first.
+
+    One that cannot be read is named in the log and not used.
+    """
     return looked_through(store, run)[0]
 
 
 def looked_through(store: StorePort, run: str) -> tuple[list[tuple[Record, dict[str, Any]]], int]:
-    """The same, and how many lie there with those that cannot be read: whoever waits for more counts them, too."""
-    lying = store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+    """The letters, and the number of all records, damaged ones too: waiters compare it with later counts."""
+    records = store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
     found = []
-    for record in lying:
+    for record in records:
         problem = record.damage or letter_problem(record.key, record.body)
         if not problem:
             found.append((record, loads(record.body)))
-        elif not record.damage:  # else the store has said so
+        elif not record.damage:  # the store has logged a damaged one already
             log().warning("letter %s for run %s is not used: %s", record.key, run, problem)
-    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key)), len(lying)
+    return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key)), len(records)
 
 
 def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
-    """The letter that cancels the run; None where nobody has."""
+    """The letter that cancels the run, or None."""
     record = find_sound(store, inbox_space(run), CANCEL)
     return None if record is None else dict(loads(record.body))
 
 
 async def drain(held: HeldRun, runtime: Runtime, *, enters: bool = False) -> None:
-    """Take in every letter that says how a step of this run ended, and those that features have a use for."""
+    """Record the letters that settle steps, and those that features handle. Durable when it returns."""
     owners = LETTERS_ON_ENTERING if enters else LETTERS
     for record, letter in await runtime.store(waiting, held.store, held.run):
         if letter["kind"] in {"outcome", "resolve"}:
@@ -86,7 +93,7 @@ async def _take_in_once(
     letter: dict[str, Any],
     take_in: Callable[[Record, dict[str, Any]], Awaitable[None]],
 ) -> None:
-    """Record what a letter says, unless another task or thread does that, or has done it since this one looked."""
+    """Record a letter, unless another task or thread of this process records it or has done so."""
     assert held.journal is not None
     taken, this = held.journal.letters_taken, (record.key, letter["at"])
     if this in taken:
@@ -95,6 +102,7 @@ async def _take_in_once(
     try:
         await take_in(record, letter)
     except BaseException as cut:
+        # A cancelled append may have been written. Then the letter is gone, and must not be recorded twice.
         if written_despite(cut) is None:
             taken.discard(this)
         raise
@@ -104,7 +112,7 @@ async def _take_in(held: HeldRun, runtime: Runtime, record: Record, letter: dict
     call = held.view.calls.get(letter["key"])
     how = letter["how"]
     if call is None or not (call.is_open or how == "abandon"):
-        log().info("letter %s for run %s comes too late: the step is settled", record.key, held.run)
+        log().info("letter %s for run %s is dropped: the step is settled", record.key, held.run)
         await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
         return
     assert held.journal is not None

@@ -1,7 +1,12 @@
-"""Hearing of letters: whoever waits for a run is woken when one comes into its inbox.
+"""Wakes the threads and tasks that wait for a letter in a run's inbox.
 
-A blocked thread asks the store itself. Tasks of event loops share one thread, however many wait: it lives while any does.
-Only letters wake, and a lease that changed hands: the run's own events, which its other tasks write, do not.
+A blocked thread waits in the store itself. All waiting tasks of event loops share one thread, which lives
+while any task waits. A new or removed letter wakes a waiter, and so does a lease under another fence; events
+that other tasks of the run append do not.
+
+Invariant: a waiter passes the cursor that it saw when it last read the inbox. So a letter that arrives
+between that read and the wait wakes it at once. A waiter always reads the inbox again: a wakeup is only a
+hint.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,16 +23,17 @@ from holdfast.model.store_rows import Cursor, inbox_space
 from holdfast.stores.port import StorePort
 
 _SLICE_S: Final = 0.2
-"""A listener that comes while the thread waits for others is taken along after at most this long."""
+"""A new listener joins after at most this long, while the thread waits for the others."""
 _BREATH_S: Final = 0.02
-"""Between two looks at a run whose other tasks write all the time."""
+"""The pause between two looks at a run whose other tasks append all the time."""
 
 
 _NOWHERE: Final = Cursor(-1, -1)
+"""A cursor that differs from every real one, so that the store answers at once."""
 
 
 class InboxWakeup:
-    """The inboxes of one store, listened to."""
+    """Watches the inboxes of one store."""
 
     def __init__(self, store: StorePort) -> None:
         self._store = store
@@ -37,15 +43,15 @@ class InboxWakeup:
         self._thread: Thread | None = None
 
     def standing(self, run: str, letters: int | None = None) -> Cursor:
-        """Where the run stands now; ``letters`` is how many the caller has seen in its inbox, if it has looked."""
+        """The run's cursor now; ``letters`` is how many the caller has just read, if it has."""
         if letters is None:
-            lying = self._store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
-            letters = len(lying)
+            records = self._store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
+            letters = len(records)
         row = self._store.find_run(run)
         return Cursor(0, 0) if row is None else Cursor(row.lease.fence, row.head, letters)
 
     def wait(self, run: str, seen: Cursor, timeout_s: float) -> None:
-        """Block this thread until a letter has come or gone, or the lease has; at most so long."""
+        """Block this thread, at most ``timeout_s``, until letters or fence differ from ``seen``."""
         until = SystemClock.monotonic() + timeout_s
         while (left_s := until - SystemClock.monotonic()) > 0:
             if not self._store.wait({run: seen}, timeout_s=left_s):
@@ -58,7 +64,7 @@ class InboxWakeup:
 
     @contextmanager
     def listening(self, run: str, seen: Cursor, ring: Callable[[], None]) -> Iterator[None]:
-        """While the block lasts, ``ring`` is called, once and from another thread, for what ``wait`` would return for."""
+        """During the block, another thread calls ``ring`` once, for what ``wait`` would return for."""
         number = next(self._numbers)
         with self._lock:
             self._listeners[number] = run, seen, ring
@@ -78,8 +84,8 @@ class InboxWakeup:
                 moved = self._store.wait(cursors, timeout_s=_SLICE_S)
                 for run in moved:
                     self._answer(run, self.standing(run))
-            except Exception as error:  # noqa: BLE001 - a dead thread would leave every waiter asleep
-                # Each waiter is woken, looks by itself, and meets the error there.
+            except Exception as error:  # noqa: BLE001 - if this thread died, no waiter would ever be woken
+                # Wake every waiter: each reads the inbox itself, and raises the error in its own task.
                 if not isinstance(error, HoldfastError):
                     log().warning("the inboxes of %s cannot be watched", self._store.url, exc_info=error)
                 self._answer_all()
@@ -88,12 +94,13 @@ class InboxWakeup:
                 breath.wait(_BREATH_S)
 
     def _cursors(self) -> dict[str, Cursor]:
-        """What to wait for; nothing ends the thread. Where two who listen for one run saw different things, one is to be told."""
+        """The cursors to wait for; if there are none, the thread ends."""
         cursors: dict[str, Cursor] = {}
         with self._lock:
             if not self._listeners:
                 self._thread = None
             for run, seen, _ in self._listeners.values():
+                # Two listeners of one run that saw different cursors: at least one has missed something.
                 cursors[run] = seen if cursors.setdefault(run, seen) == seen else _NOWHERE
         return cursors
 

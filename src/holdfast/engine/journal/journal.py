@@ -1,7 +1,10 @@
-"""One run's journal under one lease: sequence, checksums, values, and what to do when a write's fate is unknown.
+"""Appends to one run's journal under one lease, and reads journals: seqs, checksums, chains, lineage.
 
-Invariant: ``head`` is the seq of the last event that this process submitted; items enter the queue in the order
-of their seqs. A failed append is of unknown outcome: the journal is read again before anything else is said.
+Invariants: ``head`` is the seq of the last event that this process submitted, and a run's items enter the
+commit queue in the order of their seqs. The store accepts an item whole or not at all: only under our fence
+and only at its ``after_seq``. So a crash leaves a prefix of what was submitted.
+
+An append that fails while the process lives has an unknown outcome: it is read back before the caller hears.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,9 +71,9 @@ def draft(
     *,
     parts: dict[str, Any] | None = None,
 ) -> Draft:
-    """A draft whose value stands in the body while it is small, and in a blob when it is not.
+    """A draft with a small value in its body, and a large one in a blob.
 
-    ``fields`` are Holdfast's own; what holds content of anybody else's is a part, see ``model.event_fields``.
+    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``.
     """
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         return Draft(kind, name, key, write(fields, parts, value=value, value_name=value_name))
@@ -83,7 +86,7 @@ def draft(
 def placed_after(
     seq: int, before: int, drafts: Sequence[Draft], run: str, fence: int, at: float
 ) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
-    """The drafts as events that follow this one, chained to ``before``, under a fence; and the blobs that come with them."""
+    """The drafts as events after ``seq``, chained to ``before``, written under ``fence``; and their blobs."""
     events = []
     blobs: tuple[Blob, ...] = ()
     for kind, name, key, body, attached in drafts:
@@ -109,7 +112,7 @@ class Journal:
         *,
         before: int | None = None,
     ) -> None:
-        """``before`` is what the next event is chained to, where the caller knows it; else it is looked up."""
+        """``before`` is what the next event is chained to; if None, the first append looks it up."""
         self.store = store
         self.run = run
         self.fence = fence
@@ -118,22 +121,21 @@ class Journal:
         self._committer = committer
         self._lock = Lock()
         self._is_sure = True
-        """Whether ``head`` is what the store says. After a write of unknown outcome it may move once more, when that one
-        arrives late; then the next append is waited for, whatever it is."""
+        """Whether ``head`` is certain: no write of unknown outcome is on its way. If not, none is hasty."""
         self._flushed: list[Append] = []
-        """What was appended without a sync since the last one with it: a server that crashes while we live takes it back."""
+        """Items appended since the last sync: a server that crashes while we live loses them."""
         self.lost: Lease | None = None
-        """The lease that stands instead of ours, once somebody took it."""
+        """The lease that replaced ours; also set when we release it, so that a late call cannot append."""
         self.cancelled: dict[str, Any] | None = None
-        """The letter with which somebody cancelled the run, once it was noticed."""
+        """The letter that cancels the run, once the heartbeat or a waiter has seen it."""
         self.letters_taken: set[tuple[str, float]] = set()
-        """The letters whose consequence this process has recorded, or is about to: by name and time."""
+        """The letters that this process has recorded or is recording: by name and time."""
         self.observer: AttemptObserver | None = None
-        """Whoever is told what is appended; None where nobody looks on."""
+        """Gets every appended event; None if no observer is installed."""
         self.is_drained = False
-        """Whether the worker that runs it is shutting down: then nothing new begins."""
+        """Whether the worker that runs it shuts down: then no new call begins."""
         self.drain_until = inf
-        """Until when, by the monotonic clock, that worker waits for what has begun."""
+        """The monotonic time until which that worker waits for calls in flight."""
 
     async def append(
         self,
@@ -147,10 +149,10 @@ class Journal:
         consumed: tuple[str, ...] = (),
         unsure: list[Append] | None = None,
     ) -> int:
-        """Append; the seq of the last event, once it is as durable as asked. LeaseLost, or the store's error.
+        """Append; returns the seq of the last event when it is as durable as asked. LeaseLost; StoreError.
 
-        A hasty writer may learn only by its next append that the lease is lost. ``unsure`` are earlier tries to append the
-        same drafts, each of unknown outcome: where one of them has arrived after all, it counts. This try is added to them.
+        A hasty writer may learn of a lost lease only from its next append. ``unsure`` are earlier tries to
+        append these drafts, of unknown outcome: if one has arrived, it counts. A failed try is added to them.
         """
         for _ in range(_TRIES):
             written = await self._written_before(runtime, unsure)
@@ -169,9 +171,8 @@ class Journal:
                 self._note_appended(ticket.item)
                 return ticket.item.events[-1].seq
             except BaseException as cut:
-                with (
-                    suppress_cancellation()
-                ):  # a second one must not hide the first, which tells what was written
+                # The first cancellation carries whether the write arrived; a second one must not replace it.
+                with suppress_cancellation():
                     await runtime.store(self._note_fate, cut, ticket)
                 raise
             item = ticket.item
@@ -186,7 +187,7 @@ class Journal:
         )
 
     async def _written_before(self, runtime: Runtime, unsure: list[Append] | None) -> int | None:
-        """What an earlier try has written after all. From here on it is known what the next event is chained to."""
+        """The seq of an earlier try that has arrived, or None. Makes sure that the next link is known."""
         if self._before is None:
             await runtime.store(self._find_link)
         return await runtime.store(self._arrived, unsure) if unsure else None
@@ -195,10 +196,10 @@ class Journal:
         return await self._committer.finish_async(ticket) if runtime.waits else self._committer.finish(ticket)
 
     def _arrived(self, unsure: list[Append]) -> int | None:
-        """The seq of the last event of the try that has arrived; those that never will are taken out.
+        """The seq of the last event of a try that has arrived, or None; removes the tries that never can.
 
-        A try can only arrive at the place that was its own. Once the journal goes beyond that place, the answer is certain.
-        Before that, the next try stands at the same place, and the store takes one of the two.
+        A try can arrive only at its own ``after_seq``. If the journal has grown past it, the answer is
+        certain. If not, the next try has the same ``after_seq``, and the store accepts only one of them.
         """
         if self.lost is not None:
             return None
@@ -224,7 +225,7 @@ class Journal:
         consumed: tuple[str, ...],
         unsure: list[Append] | None,
     ) -> Ticket | None:
-        """The drafts in the queue, with their places in the journal. None where an earlier try may still take a place before it."""
+        """Number the drafts and queue them. None if the head is not where an earlier try may still arrive."""
         if self.lost is not None:
             raise self.lease_lost()
         with self._lock:  # one run's items enter the queue in the order of their seqs
@@ -241,7 +242,7 @@ class Journal:
             )
 
     def _note_appended(self, item: Append) -> None:
-        """Behind what is synced, all that came before is, too."""
+        """Keep a flushed item until a later one is synced: a sync covers everything before it."""
         if self.observer is not None:
             self.observer.recorded(item.events)
         if item.synced and not self._flushed:
@@ -253,7 +254,7 @@ class Journal:
                 self._flushed = [one for one in self._flushed if one.after_seq > item.after_seq]
 
     def _is_there_after(self, item: Append, outcome: Refusal) -> bool:
-        """After a refusal: raise what it means, or tell whether an earlier try had written it after all."""
+        """After a refusal: raise what it means, or return whether the item is in the journal."""
         if outcome.reason in {"fenced", "unknown"}:
             self.lost = outcome.lease
             raise self.lease_lost()
@@ -261,21 +262,21 @@ class Journal:
             raise Corrupt(
                 store=self.store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}"
             )
-        return self._find(item, None)
+        return self._find(item, None)  # a conflict: a store that sent the item twice refuses the second one
 
     def _note_fate(self, cut: BaseException, ticket: Ticket) -> None:
-        """Interrupted or cancelled on the way: find out what became of the write, and let the exception tell."""
+        """After an interrupt or a cancellation: note on the exception whether the item was written."""
         self._committer.withdraw(ticket)
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
                 note_written(cut, ticket.item.events[-1].seq)
-        except StoreError as error:  # then nobody knows, and the next append looks again
+        except StoreError as error:  # still unknown; the store checks the place of the next append
             log().warning(
                 "it is not known whether event #%d was written: %s", ticket.item.events[0].seq, error
             )
 
     def _find(self, item: Append, error: StoreError | None) -> bool:
-        """Whether a write of unknown outcome is in the journal after all; the head is read anew either way."""
+        """Whether a write of unknown outcome is in the journal; the head is read again in any case."""
         try:
             is_there = self._is_there(item)
             self._reread()
@@ -284,25 +285,25 @@ class Journal:
         return is_there
 
     def _find_link(self) -> None:
-        """What the next event is chained to, before the first one of this process."""
+        """Read what the next event is chained to, before the first append of this process."""
         with self._lock:
             if self._before is not None:
                 return
-            # Until the link is known the head does not move. Read later, the head could already count an event that
-            # another thread has submitted and the store does not have yet: a sound journal would look damaged.
+            # The head does not move while the link is unknown. Read outside the lock, it could count an event
+            # that another thread has submitted and the store does not have: the journal would look damaged.
             head = self.head
         found = link_at(self.store, self._row(), head)
         with self._lock:
-            if self._before is None:  # else another thread was faster, and may have gone on since
+            if self._before is None:  # else another thread was faster, and may have appended since
                 self._before = found
 
     def _reread(self) -> int:
-        """The head as the store has it, from which the next append goes on."""
+        """Set ``head`` and link to what the store has, after writing flushed items that it has lost."""
         row = self._row()
-        # An outcome behind an intent that is not there any more would be a journal that nobody can read.
+        # Without this, the next outcome would follow an intent that is gone: a journal that cannot be folded.
         for item in sorted(self._flushed, key=lambda one: one.after_seq):
             if item.after_seq == row.head and row.lease.fence == self.fence:
-                log().warning("run %s: the store has lost event #%d; it is put back", self.run, row.head + 1)
+                log().warning("run %s: the store lost event #%d; writing it again", self.run, row.head + 1)
                 self.store.append((item._replace(synced=True),))
                 row = self._row()
         before = link_at(self.store, row, row.head)
@@ -319,7 +320,7 @@ class Journal:
         return row
 
     def lease_lost(self) -> LeaseLost:
-        """The stop-signal for a holder that is one no more."""
+        """The stop-signal for a process that has lost the lease."""
         lease = self.lost or Lease()
         return LeaseLost(
             run=self.run,
@@ -330,24 +331,24 @@ class Journal:
         )
 
     def cancel_signal(self) -> Cancelled:
-        """The stop-signal for the holder of a run that was cancelled."""
-        letter = self.cancelled or {"by": "somebody", "reason": ""}
+        """The stop-signal for the holder of a cancelled run."""
+        letter = self.cancelled or {"by": "a person", "reason": ""}
         why = f": {letter['reason']}" if letter["reason"] else ""
         return Cancelled(run=self.run, by=letter["by"], why=why)
 
 
 def note_written(cut: BaseException, seq: int) -> None:
-    """Let the exception that cut an append off tell that it was written all the same."""
+    """Note on the exception that interrupted an append that the append was written nevertheless."""
     cut.holdfast_written = seq  # type: ignore[attr-defined]
 
 
 def written_despite(cut: BaseException) -> int | None:
-    """The seq of what an append had written when this exception cut it off; None where it had not."""
+    """The seq of the last event of an append that this exception interrupted; None if it was not written."""
     return getattr(cut, "holdfast_written", None)
 
 
 def chain_of(store: StorePort, run: str) -> list[RunRow]:
-    """The run's row and those of its origins, nearest first."""
+    """The run's row and those of its origins, nearest first. Corrupt if one is missing."""
     chain: list[RunRow] = []
     name: str | None = run
     while name is not None:
@@ -360,12 +361,12 @@ def chain_of(store: StorePort, run: str) -> list[RunRow]:
 
 
 def link_at(store: StorePort, row: RunRow, seq: int) -> int:
-    """What an event is chained to that follows this one of the run's history."""
+    """What the event after ``seq`` of the run's history is chained to."""
     return link_behind(chain_at(store, row, seq), row.birth)
 
 
 def chain_at(store: StorePort, row: RunRow, seq: int) -> int:
-    """The chain of one event, wherever in the lineage it lies; 0 before the first."""
+    """The chain of event ``seq``, which may be an origin's; 0 before the first. Corrupt if it is damaged."""
     if not seq:
         return 0
     holder = row if seq > row.origin_seq else next(r for r in chain_of(store, row.run) if seq > r.origin_seq)
@@ -383,10 +384,10 @@ def read_all(
     upto_seq: int | None = None,
     before: int | None = None,
 ) -> list[Event]:
-    """Every event of the run's history in order, each verified; Corrupt names the first that is not what was written.
+    """Every event of the run's history in order, each verified. Corrupt names the first that is damaged.
 
-    A fork's history begins with its origin's, up to the point of the fork. A compacted event has its view in it, wherever
-    that lies, so that whoever folds reads no blobs. ``before`` is the chain of event ``after_seq``, where it is known.
+    The history of a fork begins with that of its origin, up to the fork. A compacted event is returned with
+    its view, so that folding reads no blobs. ``before`` is the chain of event ``after_seq``, if known.
     """
     row = store.find_run(run)
     links = Links(before if after_seq else 0, None if row is None else row.birth)
@@ -412,9 +413,9 @@ def read_all(
 def read_own(
     store: StorePort, run: str, after_seq: int, upto_seq: int | None, links: Links | None = None
 ) -> list[Event]:
-    """Own events, every seq covered: by an event, or by a later one that stands for a stretch that was removed.
+    """The run's own events. Each seq is covered by an event, or by a later one that replaces a range.
 
-    Each is chained to the one before it. ``links`` knows what the first is chained to; without it, that is not asked.
+    Each is verified and chained to the one before it; the first only if ``links`` knows its link. Corrupt.
     """
     links = links or Links()
     events: list[Event] = []
@@ -428,12 +429,12 @@ def read_own(
             if not links.fits(event):
                 raise Corrupt(
                     store=store.url,
-                    problem=f"event #{seq} of run {run} does not follow the one before it: events of it were lost, "
-                    "or come from another copy of its journal",
+                    problem=f"event #{seq} of run {run} does not follow the one before it: events of it were "
+                    "lost, or come from another copy of its journal",
                 )
             if first <= after_seq:
                 while events and events[-1].seq >= first:
-                    events.pop()  # its stretch was replaced between two pages
+                    events.pop()  # a pruner replaced this range between two pages
             events.append(event)
             after_seq = seq
         if len(page) < EVENT_PAGE_MAX:
@@ -441,7 +442,7 @@ def read_own(
 
 
 def own_links(row: RunRow) -> Links:
-    """What a run's own events are compared with, from the first one on; of a fork, that lies in another journal."""
+    """The links to verify a run's own events with; a fork's first one is in its origin and is left open."""
     return Links(None if row.origin_seq else 0, row.birth)
 
 
@@ -450,7 +451,7 @@ def _damaged(store: StorePort, run: str, seq: int) -> Corrupt:
 
 
 def _sound(store: StorePort, row: RunRow | None, events: list[Event]) -> list[Event]:
-    """The events, if each can be read by what it says. Only what an import has let in unseen is looked at here."""
+    """The events, after checking the shape of those that an import brought in unchecked. Corrupt."""
     upto_seq = 0 if row is None else unchecked_upto(row)
     for event in events if upto_seq else ():
         problem = event_problem(event) if event.seq <= upto_seq else ""
@@ -462,7 +463,7 @@ def _sound(store: StorePort, row: RunRow | None, events: list[Event]) -> list[Ev
 
 
 def with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
-    """The same events, in place; a compacted one has its view in it."""
+    """The same list; each compacted event in it now holds its view."""
     for number, event in enumerate(events):
         if event.kind == Kind.COMPACTED:
             events[number] = _with_view(store, run, event)

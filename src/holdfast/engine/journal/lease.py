@@ -1,11 +1,16 @@
-"""Taking the lease of a run: at once from nobody or from a dead process, by observation from a silent one.
+"""Takes and releases the lease of a run.
 
-A live holder is refused with who, where and since when. A holder whose beat is old is watched for its own
-``lease_s`` of this process's monotonic clock; if the beat does not move, the lease changes hands by
-compare-and-set on (fence, beat). That proves silence, not death: only the file lock proves death.
+A free lease, or that of a dead process, is taken at once. For a live holder, RunHeld says who it is, where,
+and since when. A holder whose last beat is older than its ``lease_s`` is watched for that long, by this
+process's monotonic clock; if no beat comes, the lease is taken by compare-and-set on (fence, beat). That
+proves silence, not death: only the file lock proves death.
 
-A lease that could not be given back, as on a full disk, is an orphan of this process: it knows that nothing of its own
-writes under that fence any more, and takes the run again at once. Others wait until it is silent or dead.
+Invariant: every lease has a higher fence than the one before, and the store refuses appends under a lower
+fence. So a holder that was only slow can do no harm to the journal when it continues.
+
+A crash while the lease is held leaves it to expire. A lease that the store refused to release, as on a full
+disk, is an orphan of this process: nothing in this process writes under its fence any more, so this process
+may take the run again at once. Other processes wait until the holder is silent or dead.
 """
 
 from collections.abc import Callable
@@ -22,15 +27,16 @@ from holdfast.stores.port import StorePort
 
 _LOOKS_PER_LEASE = 10
 _orphans: set[tuple[str, str, str, int]] = set()
-"""Leases of this process that nobody has: store, owner, run and fence."""
+"""Leases that this process has but does not use: store, owner, run and fence."""
 
 
 async def take(
     runtime: Runtime, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
 ) -> Lease:
-    """The lease of this run, under a new fence. RunHeld when a live process has it; UnknownRun when it is not there.
+    """The lease of this run, under a new fence. RunHeld if a live process has it; UnknownRun.
 
-    A row that was read before is not the run any more: it may have been erased, and made anew. ``held_row`` reads it again.
+    A row that the caller read before may be out of date: the run may have been erased and created again
+    since. ``held_row`` reads it under the lease.
     """
     over: Lease | None = None
     while True:
@@ -43,9 +49,9 @@ async def take(
             return grant.lease
         held = grant.lease
         if is_orphan(store, run, held):
-            pass
+            pass  # taken over below, without a probe: this process is alive and would refuse itself
         elif not held.owner:
-            # No owner, and the lease is not ours: there is no run, or one was made just now.
+            # Refused without an owner: the run does not exist, or was created or released in the meantime.
             if await runtime.store(store.find_run, run) is None:
                 raise UnknownRun(run=run, store=store.url)
             continue
@@ -55,23 +61,26 @@ async def take(
 
 
 def give_back(store: StorePort, run: str, fence: int) -> None:
-    """Let the lease go; nothing writes under it any more. Where the store does not take that, it is an orphan, and no error."""
+    """Release a lease under which nothing writes any more.
+
+    If the store refuses, it becomes an orphan; no error.
+    """
     try:
         store.release(run, fence=fence)
     except HoldfastError as error:
         _orphans.add((store.url, store.owner, run, fence))
-        log().warning("the lease of run %s could not be given back: %s", run, error)
+        log().warning("the lease of run %s could not be released: %s", run, error)
 
 
 def is_orphan(store: StorePort, run: str, held: Lease) -> bool:
-    """Whether this process holds the lease and has no use for it."""
+    """Whether this process holds the lease but could not release it."""
     return held.owner == store.owner and (store.url, store.owner, run, held.fence) in _orphans
 
 
 async def _acquire(
     runtime: Runtime, store: StorePort, run: str, acquire: Callable[..., Grant], clock: Clock
 ) -> Grant:
-    """Ask for the lease. Cancelled while the store answers, a lease that it has granted is given back: nobody would."""
+    """Ask for the lease. If the task is cancelled while the store grants it, release it: no caller would."""
     granted: list[Grant] = []
     try:
         return await runtime.store(lambda: _kept(granted, acquire(at=clock.wall())))
@@ -87,9 +96,9 @@ def _kept(granted: list[Grant], grant: Grant) -> Grant:
 
 
 def held_row(store: StorePort, run: str, before: RunRow | None = None) -> RunRow:
-    """The run as it is under our lease. UnknownRun where it is gone: then the lease was lost, too.
+    """The run's row, read under our lease. UnknownRun if the run is gone: then the lease was lost, too.
 
-    ``before`` is its row as it was read before: of the same run it still says whose the lease was.
+    ``before`` is the row from before the lease was taken: it says who held the run last.
     """
     row = store.find_run(run)
     if row is None:
@@ -98,12 +107,15 @@ def held_row(store: StorePort, run: str, before: RunRow | None = None) -> RunRow
 
 
 def with_lease_of(row: RunRow, before: RunRow) -> RunRow:
-    """The row with the lease that it had before ours; none if another run of this name had that one."""
+    """The row with the lease that it had before ours; none if ``before`` is another run of this name."""
     return row._replace(lease=before.lease if row.birth == before.birth else Lease())
 
 
 def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:
-    """Refuse a run that somebody alive holds, without taking it: RunHeld. A holder that is dead or silent is none."""
+    """RunHeld if a live process holds the run; the lease is not taken.
+
+    A dead or silent holder does not count.
+    """
     held = row.lease
     if not held.owner or is_orphan(store, row.run, held):
         return
@@ -122,10 +134,10 @@ def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
 
 
 async def _is_gone(runtime: Runtime, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:
-    """Whether the lease may be taken over: its holder is dead, or silent for as long as it promised not to be."""
+    """Whether the lease may be taken over: its holder is dead, or was silent for its whole ``lease_s``."""
     if await runtime.store(store.probe, held.owner) == "dead":
         return True
-    # A beat from the future says that the clocks differ, and nothing else: then only watching tells.
+    # A beat from the future only says that the clocks differ: then watch the lease by our own clock.
     if -CLOCK_BACK_S < clock.wall() - held.beat_at < held.lease_s:
         return False
     log().warning(
@@ -137,6 +149,7 @@ async def _is_gone(runtime: Runtime, store: StorePort, clock: Clock, run: str, h
         await runtime.sleep(clock, held.lease_s / _LOOKS_PER_LEASE)
         row = await runtime.store(store.find_run, run, damaged=True)
         if row is None or row.lease != held:
+            # Released: the lease is free, and the caller takes it. A beat or a new holder: it is in use.
             return row is not None and not row.lease.owner
         if await runtime.store(store.probe, held.owner) == "dead":
             return True

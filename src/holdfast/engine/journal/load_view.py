@@ -1,7 +1,9 @@
-"""ImportWork a run's view into memory: a cached snapshot if there is one, then the events after it, in pages.
+"""Loads a run's view: from a cached snapshot if there is a usable one, then from the events after it.
 
-Whoever had to fold much leaves a snapshot for the next. It is only a cache: flushed, checked against its own
-checksum and the fold's version, and ignored at the first doubt.
+A loader that had to fold many events writes a snapshot for the next one. A snapshot is only a cache: it is
+flushed, not synced; it carries a checksum and the fold's version; and if any check fails, the loader folds
+all events instead. A crash while it is written leaves chunks without a head record, or a head record whose
+chunks do not match its checksum: both are ignored.
 """
 
 from orjson import dumps, loads
@@ -29,18 +31,19 @@ PAGE_EVENTS = 500
 
 @without_collecting()
 def load(store: StorePort, run: str) -> View:
-    """The run's view up to its head."""
+    """The run's view up to its head. Corrupt if the journal is damaged."""
     view = _usable_snapshot(store, run) or View()
     behind = view.head
     events = read_all(store, run, after_seq=behind, before=view.head_chain)
     if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
-        # The head may have been moved to before the snapshot: then the history is another one.
+        # The run may have been rewound to before the snapshot, which then holds the old branch.
         view, behind = View(), 0
         events = read_all(store, run)
     try:
         fold(effective(events), view)
-    except UNSOUND as error:  # an outcome without its intent, or the like: no program may go on from that
-        why = f"event #{view.head} of run {run} does not follow from those before it ({type(error).__name__}: {error})"
+    except UNSOUND as error:  # such as an outcome without an intent: no program may continue from that
+        cause = f"{type(error).__name__}: {error}"
+        why = f"event #{view.head} of run {run} does not follow from those before it ({cause})"
         raise Corrupt(store=store.url, problem=why) from error
     if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
         _write_snapshot(store, run, view)
@@ -48,7 +51,7 @@ def load(store: StorePort, run: str) -> View:
 
 
 class Pager:
-    """Bodies that a snapshot left behind, read from the journal in pages as the program comes to them."""
+    """Reads bodies that a snapshot leaves out, in pages, when the program reaches their events."""
 
     def __init__(self, store: StorePort, run: str) -> None:
         self._store = store
@@ -56,14 +59,13 @@ class Pager:
         self._bodies: dict[int, bytes] = {}
 
     def body_of(self, seq: int) -> bytes:
-        """The body of this event, verified; those that follow it are read along."""
+        """The body of this event, verified. It reads the page that starts with this event."""
         body = self._bodies.pop(seq, None)
         if body is None:
             page = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
             bodies = {event.seq: event.body for event in page}
-            body = bodies.pop(
-                seq, None
-            )  # before others see them: another thread may put its own page in their place
+            # Popped before the page is shared: another thread may replace ``_bodies`` with its own page.
+            body = bodies.pop(seq, None)
             self._bodies = bodies
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
@@ -76,7 +78,7 @@ def is_flagged(row: RunRow) -> bool:
 
 
 def forget_snapshot(store: StorePort, run: str) -> None:
-    """Remove the cached snapshot of a run whose journal changes: it may hold what goes."""
+    """Delete the cached snapshot of a run whose events are removed or replaced: it may still contain them."""
     try:
         head = store.get_record(SPACE, f"{run}@")
     except Corrupt:
@@ -87,14 +89,15 @@ def forget_snapshot(store: StorePort, run: str) -> None:
 
 
 def _usable_snapshot(store: StorePort, run: str) -> View | None:
-    """A compacted journal counts calls otherwise than a snapshot of it that somebody made before: then it is not used."""
+    """The cached view, if it still agrees with the journal."""
     view = _read_snapshot(store, run)
+    # A compacted journal counts calls differently from a snapshot that was made before the compaction.
     if view is None or any(is_flagged(row) for row in chain_of(store, run)):
         return None
     if view.checkpoint is not None:
         at = view.checkpoint.seq
         if read_all(store, run, after_seq=at - 1, upto_seq=at) != [view.checkpoint]:
-            return None  # its state was pruned
+            return None  # pruned since: the snapshot would refer to a state that is gone
     return view
 
 
@@ -120,7 +123,7 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
         pieces = [packed[i : i + SNAPSHOT_CHUNK_BYTES] for i in range(0, len(packed), SNAPSHOT_CHUNK_BYTES)]
         about = dumps({"head": view.head, "chunks": len(pieces), "address": address_of(data)})
         old = find_sound(store, SPACE, f"{run}@")
-        # The chunks first: a head that points at missing chunks would only be ignored, but why leave one.
+        # Chunks first, so that a crash in between leaves the old snapshot in use.
         for number, piece in enumerate(pieces):
             store.put_record(SPACE, f"{run}@{view.head}.{number}", piece, revision=0, synced=False)
         if (
@@ -128,7 +131,7 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
             and old
         ):
             _forget_chunks(store, run, loads(old.body))
-    except HoldfastError as error:  # a cache that cannot be written is no reason to refuse the run
+    except HoldfastError as error:  # a cache that cannot be written must not stop the run
         log().info("no snapshot of run %s: %s", run, error)
 
 

@@ -1,7 +1,7 @@
-"""Making very many objects in one go.
+"""Pauses Python's garbage collector while a function makes very many objects.
 
-Python's collector looks through all of them again and again while they are made, and none is garbage yet: that took a
-third of the time to enter a run of 10,000 events.
+The collector would scan all of them again and again, and none is garbage yet: that took a third of the time
+to enter a run of 10,000 events.
 """
 
 import gc
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Keep the collector from running; for work that is bounded and makes no garbage.
+    """Keep the collector off during the block; for work that is bounded and makes no garbage.
 
-    The switch is the process's. Threads that overlap here are safe: whoever found it on turns it on again, so at
-    worst the other's work is looked through after all.
+    The switch belongs to the whole process. Threads that overlap here are safe: the one that found the
+    collector on turns it on again, so at worst the objects of the other thread are scanned after all.
     """
     was_on = gc.isenabled()
     gc.disable()

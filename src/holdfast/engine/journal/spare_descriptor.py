@@ -1,11 +1,12 @@
-"""One descriptor in reserve, so that a verb can load what it needs also where the process has none left (EMFILE).
+"""Keeps one file descriptor in reserve, so that Holdfast can import modules when no other is free.
 
-Many parts are imported by the function that needs them first, and an import opens files. A program that has run out of
-descriptors would hear a raw OSError from the middle of a verb, perhaps between an effect and its record. So from the first
-entered run on, one descriptor is held back, and given up when an import finds no other; where even that does not help, an import
-of Holdfast's own is refused with ``OutOfDescriptors``. What other code imports is none of this module's business.
+Many modules are imported by the function that needs them first, and an import opens files. Without the
+reserve, a program without free descriptors (EMFILE) would get a raw OSError in the middle of a call, perhaps
+between an effect and its record. From the first entered run on, this module keeps one descriptor open and
+closes it when an import finds no other. If that is not enough, an import that Holdfast needs raises
+``OutOfDescriptors``; imports of other code are left alone.
 
-It is best effort: another thread may be faster to take the descriptor that was given up.
+It is best effort: another thread may take the descriptor that was closed.
 """
 
 import os
@@ -20,14 +21,17 @@ _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 
 
 class SpareDescriptor:
-    """Asked before every import that is not loaded yet, as the first of ``sys.meta_path``; it finds nothing itself."""
+    """The first finder of ``sys.meta_path``: asked before each real import.
+
+    It never finds a module itself.
+    """
 
     def __init__(self) -> None:
         self._fd = -1
         self._identity = (0, 0)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002 - the protocol's
-        """See to it that there is a descriptor to load the module with. OutOfDescriptors, for one that is ours to load."""
+        """Make sure that a descriptor is free to load the module. OutOfDescriptors if Holdfast imports it."""
         if name in sys.builtin_module_names:
             return
         self.take()
@@ -35,11 +39,11 @@ class SpareDescriptor:
             return
         self._give_up()
         problem = _find_problem()
-        if problem is not None and _is_for_us(sys._getframe(1)):  # noqa: SLF001 - nothing else tells who imports
+        if problem is not None and _is_for_us(sys._getframe(1)):  # noqa: SLF001 - only the stack knows the importer
             raise OutOfDescriptors(module=name, problem=problem)
 
     def take(self) -> None:
-        """Hold one back, unless that is done already or there is none."""
+        """Open the reserve, unless it is open or no descriptor is free."""
         if self._fd >= 0:
             return
         try:
@@ -53,7 +57,7 @@ class SpareDescriptor:
         fd, self._fd = self._fd, -1
         try:
             status = os.fstat(fd)
-            # The program may have closed it, as a daemon closes all it inherits, and have something else there now.
+            # A program that becomes a daemon closes all descriptors, and may have reused this number since.
             if (status.st_dev, status.st_ino) == self._identity:
                 os.close(fd)
         except OSError:
@@ -64,14 +68,14 @@ _spare: Final = SpareDescriptor()
 
 
 def keep_spare() -> None:
-    """Hold one descriptor back from now on."""
+    """Keep one descriptor in reserve from now on."""
     if _spare not in sys.meta_path:
         sys.meta_path.insert(0, _spare)
     _spare.take()
 
 
 def _find_problem() -> str | None:
-    """What the system says to one more descriptor; None where there is one."""
+    """The system's error for one more descriptor; None if one is free."""
     try:
         os.close(os.open(__file__, _FLAGS))
     except OSError as error:
@@ -80,8 +84,9 @@ def _find_problem() -> str | None:
 
 
 def _is_for_us(frame: FrameType | None) -> bool:
-    """Whether the function that wants the module, perhaps by way of others that are being loaded, is Holdfast's."""
+    """Whether a function of Holdfast caused this import, directly or through modules in between."""
     while frame is not None:
+        # Frames named <module> are modules in the middle of their own import; the cause is further out.
         room = str(frame.f_globals.get("__name__"))
         if frame.f_code.co_name != "<module>" and "importlib" not in room.partition(".")[0]:
             return room.partition(".")[0] == _PACKAGE

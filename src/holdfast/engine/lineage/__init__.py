@@ -1,1 +1,1 @@
-"""Forks, rewinds, kin, pins and comparisons at work."""
+"""Forks, rewinds, pins and flattening of runs; reads two histories for a diff."""

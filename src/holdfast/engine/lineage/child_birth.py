@@ -1,8 +1,8 @@
 """The birth of a child in a history that knows it already: from the origin of a fork.
 
-The program of a fork asks for a child that has no event yet. If the fork borrows it, the child becomes a fork of the cut:
-one row. If the parent only knows effects of it, the child's first append has its inputs and the list of those. Crash
-window: a row without events is completed by the next process that asks.
+The program of a fork asks for a child that has no event yet. If the fork borrows it, the child becomes a fork
+of the cut: one row. If the parent only knows effects of it, the child's first append has its inputs and the
+list of those. Crash window: a row without events is completed by the next process that asks.
 """
 
 import os
@@ -76,7 +76,7 @@ def _borrow(
     view = fold(effective(read_all(store, run, upto_seq=at_seq)))
     if not _is_same(store, entry, found, view):
         log().warning(
-            "run %s has other inputs than %s, which it would go on from: it starts anew", entry.run, run
+            "run %s has other inputs than %s, which it would continue: it starts again", entry.run, run
         )
         return None
     status = view.status if view.status in {*OVER, Status.IDLE} else Status.QUEUED

@@ -1,6 +1,7 @@
-"""Who depends on a run's events: read from the rows and journals of its lineage, for whoever wants to remove some.
+"""Finds what depends on a run's events, from the rows and journals of its lineage: for prune and erase.
 
-Packs of states are shared within one lineage and never beyond it, so whoever removes states asks these runs only.
+Packs of states are shared within one lineage and never beyond it, so a removal has to read these runs only.
+Invariant: what cannot be read counts as a dependent that needs everything.
 """
 
 from bisect import bisect_right
@@ -25,18 +26,17 @@ from holdfast.model.store_rows import Record, RunRow, Status
 from holdfast.stores.port import StorePort
 
 _EVENT_BYTES = 200
-"""About what an event takes in memory beside its body."""
+"""A rough estimate of the memory of an event beside its body."""
 PINS = "pins"
 """The record space of pins; a key is ``RUN@#44``."""
 
 
 class Family:
-    """The runs of one lineage, by name: one tree of forks, or several that go by the same name."""
+    """The runs of one lineage, by name: one tree of forks, or several trees of the same lineage."""
 
     def __init__(self, rows: Mapping[str, RunRow]) -> None:
-        self.rows: Mapping[str, RunRow] = dict(
-            sorted(rows.items())
-        )  # a plan is the same however they were found
+        # Sorted: a plan must not depend on the order in which the runs were found.
+        self.rows: Mapping[str, RunRow] = dict(sorted(rows.items()))
 
     @cached_property
     def _forks(self) -> dict[str, list[RunRow]]:
@@ -48,7 +48,7 @@ class Family:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every journal is all there: what a run needs that is being brought in, or is damaged, nobody knows."""
+        """Whether every journal is complete. What an importing or damaged run needs is not known."""
         return all(row.status != Status.IMPORTING and not row.damage for row in self.rows.values())
 
     def path(self, run: str) -> list[RunRow]:
@@ -59,7 +59,7 @@ class Family:
         return found
 
     def below(self, run: str) -> Iterator[tuple[RunRow, RunRow]]:
-        """Every run that has borrowed from this one, and the fork of this one that it did so through."""
+        """Every run that shares this one's history, with the direct fork of this one that leads to it."""
         for through in self._forks.get(run, ()):
             found = [through]
             while found:
@@ -74,7 +74,7 @@ def all_rows(store: StorePort) -> dict[str, RunRow]:
 
 
 def families(rows: Mapping[str, RunRow]) -> list[Family]:
-    """The lineages of a store, each whole; their runs in the order of ``rows``, which are all of it."""
+    """The lineages of a store; ``rows`` are all of its runs."""
     found: dict[str, dict[str, RunRow]] = {}
     for run, name in lineages(rows).items():
         found.setdefault(name, {})[run] = rows[run]
@@ -82,7 +82,7 @@ def families(rows: Mapping[str, RunRow]) -> list[Family]:
 
 
 class Walk:
-    """The journals of one lineage, for whoever plans what can go: each is read once, as long as there is room for it."""
+    """The journals of one lineage, for a prune plan. Each is read once, as long as they fit in memory."""
 
     def __init__(self, store: StorePort, family: Family) -> None:
         self.store = store
@@ -92,18 +92,18 @@ class Walk:
         self._ends: dict[str, tuple[bool, str]] = {}
 
     def own(self, run: str) -> list[Event]:
-        """The run's own events, verified. Corrupt where they cannot be read."""
+        """The run's own events, verified. Corrupt."""
         found = self._kept.pop(run, None)
         if found is None:
             found = read_own(self.store, run, self.family.rows[run].origin_seq, None)
             self._size += _room_for(found)
-        self._kept[run] = found  # those asked for last come last
+        self._kept[run] = found  # at the end: the least recently used one is dropped first
         while self._size > PRUNE_MEMORY_BYTES_MAX and len(self._kept) > 1:
             self._size -= _room_for(self._kept.pop(next(iter(self._kept))))
         return found
 
     def history(self, run: str) -> list[Event]:
-        """The run's history as ``read_all`` gives it, out of what was read before."""
+        """The run's history as ``read_all`` returns it, made from journals that are in memory."""
         path = self.family.path(run)
         self._check_is_whole(run, path)
         events: list[Event] = []
@@ -122,14 +122,14 @@ class Walk:
             raise Corrupt(store=self.store.url, problem=problem)
 
     def forget(self, run: str, *, is_gone: bool) -> None:
-        """The run's journal was changed, or the run is gone: who depends on it is told by what there is now."""
+        """Drop what is known of a run whose journal was changed, or which is gone."""
         self._size -= _room_for(self._kept.pop(run, []))
         self._ends.pop(run, None)
         if is_gone:
             self.family = Family({name: row for name, row in self.family.rows.items() if name != run})
 
     def end(self, run: str, events: list[Event]) -> tuple[bool, str]:
-        """Of a run and its history: whether it restores, and what it waits for in its origin's journal, if so."""
+        """Whether the run restores its state, and what it may still need from its origin's journal."""
         if run not in self._ends:
             view = fold(effective(events))
             self._ends[run] = view.restores, _waits(run, view, self.family.rows[run].origin_seq)
@@ -145,7 +145,7 @@ def _room_for(events: list[Event]) -> int:
 
 
 def lineage_at(store: StorePort, walk: Walk, run: str, *, stands_at: int | None = None) -> Lineage:
-    """The run as its journal stands, with everything that depends on it."""
+    """The run's journal now, with everything that depends on it."""
     row = walk.family.rows[run]
     raw = walk.history(run)
     borrowed = [event for event in raw if event.seq <= row.origin_seq]
@@ -160,12 +160,12 @@ def lineage_at(store: StorePort, walk: Walk, run: str, *, stands_at: int | None 
 
 
 def pins_of(store: StorePort, run: str) -> dict[int, str]:
-    """The pinned events of this run's own, and the name that each was pinned by."""
+    """The pinned own events of this run, each with the name under which a person pinned it."""
     return {seq_of(record): place_of(record) for record in pin_records(store, run)}
 
 
 def pin_records(store: StorePort, run: str) -> Iterator[Record]:
-    """The pins of this run's own events, as they are kept. A damaged one is one: nothing is removed for its sake."""
+    """The pin records of this run's own events. A damaged pin counts: its key says which event it keeps."""
     after = ""
     while page := store.scan_records(
         PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX, damaged=True
@@ -175,35 +175,35 @@ def pin_records(store: StorePort, run: str) -> Iterator[Record]:
 
 
 def place_of(record: Record) -> str:
-    """The name that an event was pinned by."""
+    """The name under which a person pinned the event."""
     return record.key if record.damage else str(loads(record.body)["place"])
 
 
 def seq_of(record: Record) -> int:
-    """The event that a pin is about."""
+    """The seq of the event that a pin keeps."""
     return int(record.key.rpartition("#")[2])
 
 
 def _dependents(walk: Walk, run: str, below: RunRow, through: RunRow) -> tuple[list[Dependent], str]:
-    """Where a run leaves the events of this one, and why nothing may be compacted because of it, if so."""
+    """Up to which events a run below needs this one, and a reason if it forbids every compaction."""
     origin_seq = walk.family.rows[run].origin_seq
     at_seq = through.origin_seq
     try:
         with as_damage(walk.store, below.run):
             events = walk.history(below.run)
-    except Corrupt:  # who knows what it needs
+    except Corrupt:  # what it needs is not known, so it needs everything
         return [Dependent(below.run, at_seq, replays=True)], ""
     later = [event for event in events if event.seq > at_seq]
     restores, waits = walk.end(below.run, events)
     replays = _replays(later, restores=restores)
-    # A rewind may have led back to before the fork: then that is where its history leaves this one.
+    # A rewind may lead back to before the fork: then its history leaves this one there.
     points = {at_seq, *(seq for seq in (*_rewound_to(later), *_leant_on(later)) if origin_seq < seq < at_seq)}
     found = [Dependent(below.run, seq, replays) for seq in sorted(points)]
     return found, waits
 
 
 def _replays(own: Iterable[Event], *, restores: bool) -> bool:
-    """Whether it needs all that it has borrowed: it has not shown that it restores, or answers were put in."""
+    """Whether the run needs all shared events: it never restored a state, or outcomes were overridden."""
     kinds = {event.kind for event in own}
     has_run = bool(kinds & {Kind.ATTEMPT_STARTED, Kind.COMPACTED})
     return not has_run or not restores or Kind.STEP_OVERRIDDEN in kinds
@@ -218,7 +218,7 @@ def _leant_on(events: Iterable[Event]) -> Iterator[int]:
 
 
 def _waits(run: str, view: View, origin_seq: int) -> str:
-    """An effect under way at the point of the fork is settled from the origin's journal: then its end must be there."""
+    """A reason to keep the origin's events: an effect in flight at the fork is settled from that journal."""
     for call in view.open_calls():
         if call.seq <= origin_seq and is_once(call):
             return f"fork {run} may find in them how {call.name!r} ended"

@@ -25,7 +25,7 @@ def descendants(store: StorePort, run: str) -> list[RunRow]:
 
 
 def children_at(store: StorePort, row: RunRow, at_seq: int, view: View | None = None) -> ChildrenAt:
-    """The descendants of a run as an event of its history has them; ``view`` is its view, where one is at hand.
+    """The descendants of a run at an event of its history; ``view`` is its view, if the caller has it.
 
     Those with rows, and those that a fork may still borrow. Runs without descendants cost one listing.
     """
@@ -46,7 +46,7 @@ def children_at(store: StorePort, row: RunRow, at_seq: int, view: View | None = 
 
 
 def cuts_of(begun: Sequence[Descendant]) -> dict[str, Any] | None:
-    """The fact of a fork's row that names the children that it borrows; None where there are none. TooLarge."""
+    """The fact of a fork's row that names the children that it borrows; None if there are none. TooLarge."""
     if len(begun) > CHILDREN_BORROWED_MAX:
         raise TooLarge(
             what="the descendants of the run", size=len(begun), size_max=CHILDREN_BORROWED_MAX, unit="runs"
@@ -63,7 +63,7 @@ def _there(store: StorePort, run: str) -> Iterator[Descendant]:
 
 
 def _is_kept_branch(row: RunRow) -> bool:
-    """Whether a rewind of a child has kept its old branch under this name: that is a fork of the child, and no child."""
+    """Whether this is the old branch that a rewind of a child kept: a fork of the child, and no child."""
     return row.origin is not None and row.run.rpartition("~")[0] == row.origin
 
 

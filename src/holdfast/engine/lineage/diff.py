@@ -1,4 +1,4 @@
-"""Two points of any runs of a store, read and compared. Of their states only what differs is read."""
+"""Reads and compares two points of any runs of a store. Of their states, only what differs is read."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,17 +24,17 @@ from holdfast.stores.port import StorePort
 
 
 def contrast(store: StorePort, a: tuple[str, str, int], b: tuple[str, str, int]) -> Diff:
-    """Everything that differs between two points, each given as it was asked for, its run and its event. Corrupt."""
+    """What differs between two points. Each is (the text that the user gave, the run, the seq). Corrupt."""
     histories = _histories(store, a, b)
     compared = compare(*histories, partial(_value, store))
     roots = [_root(history.events) for history in histories]
-    changes, told = (None, ()) if None in roots else _state(store, roots[0], roots[1])
-    diff = Diff(*compared, changes, told)
+    changes, texts = (None, ()) if None in roots else _state(store, roots[0], roots[1])
+    diff = Diff(*compared, changes, texts)
     return diff._replace(sentences=sentences(diff))
 
 
 def _histories(store: StorePort, a: tuple[str, str, int], b: tuple[str, str, int]) -> tuple[History, History]:
-    """Both histories; what lies in the same rows is read once."""
+    """Both histories; events that they share are read once."""
     upto = meeting((chain_of(store, a[1]), a[2]), (chain_of(store, b[1]), b[2]))
     journal_a = read_all(store, a[1], upto_seq=a[2])
     journal_b = [event for event in journal_a if event.seq <= upto]
@@ -49,7 +49,7 @@ def _value(store: StorePort, body: dict[str, Any]) -> Any:
 
 
 def _root(events: Sequence[Event]) -> Any:
-    """The root of the state in force, in a list so that a state of None is one; None where nothing was saved."""
+    """The root of the latest state, in a list, since a state may be None; None if no state was saved."""
     latest = fold(events).checkpoint
     return None if latest is None else [part_of(latest.body, "state")]
 
@@ -60,7 +60,7 @@ def _state(
     nodes = Nodes(fetcher(store))
     try:
         found = tuple(find_changes(a_root[0], b_root[0], nodes))
-        told = tell_changes(found, a_root[0], b_root[0], nodes)
+        texts = tell_changes(found, a_root[0], b_root[0], nodes)
     except Corrupt as damage:
         raise Corrupt(store=store.url, problem=damage.fields["problem"]) from damage
-    return tuple(one.change for one in found), told
+    return tuple(one.change for one in found), texts

@@ -1,8 +1,8 @@
-"""Giving a fork its own copy of the history that it borrows, so that its origin can go.
+"""Flattens a fork: gives it its own copy of the history that it shares, so that its origin can be deleted.
 
-The copy is made beside it, as a run that is not whole yet, and takes the place of the fork's events in one
-transaction of the store. Crash windows: killed before that, the fork is as it was, and flattening it again begins with
-taking the unfinished copy away; killed behind it, there is nothing left to do.
+The copy is made as a second run that is marked as not complete. Then one transaction of the store replaces
+the fork's events by the copy's. Crash windows: before that transaction, the fork is unchanged, and the next
+flattening first deletes the unfinished copy; after it, nothing is left to do.
 """
 
 import os
@@ -30,8 +30,8 @@ from holdfast.stores.port import StorePort
 
 
 def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
-    """Let a fork depend on its origin's origin, or on nobody. Its history reads as before. RunHeld while it is live."""
-    # Above the fences of the borrowed events, too: they are its own from then on.
+    """Make a fork independent of this origin; its history reads as before. RunHeld if a process holds it."""
+    # The fence must also be above those of the shared events: they become the fork's own.
     with holding(session, run, above=origin.lease.fence) as hold:
         row = hold.row()
         check_is_whole(row)
@@ -49,10 +49,10 @@ def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
 
 
 def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
-    """The borrowed events and the run's own, all as its own. The copy has another name, but only for now.
+    """The shared events and the run's own, all as the run's own events.
 
-    The last borrowed event is an anchor: what follows it is chained to it as it was in the origin's journal, and stays as
-    it is, the run's head included.
+    The last shared event becomes an anchor: it keeps the link that it had in the origin's journal. So the
+    run's own events, which are chained to it, stay as they are.
     """
     borrowed = read_own(store, origin.run, origin.origin_seq, row.origin_seq, own_links(origin))
     links = Links(borrowed[-1].chain if borrowed else None, row.birth)
@@ -65,7 +65,7 @@ def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:
 
 
 def _clear_place(session: StoreSession, run: str) -> str:
-    """A name for the copy; one of an earlier try is taken away first."""
+    """A free name for the copy; an unfinished copy of an earlier try is deleted."""
     store = session.store
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~flat.{number}"
@@ -97,7 +97,7 @@ def _create(session: StoreSession, name: str, run: str, origin: RunRow) -> None:
 
 
 def _take_place(session: StoreSession, hold: Hold, origin: RunRow, copy: str) -> None:
-    """What the row must know from now on, then the events; both are refused if it is forked just then."""
+    """Write what the row must know, then swap the events; the store refuses both after a concurrent fork."""
     store = session.store
     if origin.origin is None:
         kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
@@ -112,7 +112,7 @@ def _take_place(session: StoreSession, hold: Hold, origin: RunRow, copy: str) ->
 
 
 def _inherited(store: StorePort, row: RunRow, origin: RunRow) -> dict[str, Any]:
-    """What the origin's row knew and the fork's must know from now on."""
+    """The facts of the origin's row that the fork's row needs from now on."""
     theirs, ours = facts_of(origin), facts_of(row)
     elsewhere = min(theirs.get("elsewhere", 0), row.origin_seq)
     was = [*facts_of(row).get("was", ()), *names_of(origin)]

@@ -1,8 +1,12 @@
-"""Fork and rewind: another history from a point of this one, without copying an event.
+"""Forks and rewinds runs: another history from a point of this one, without copying an event.
 
-A fork is one row. A rewind is one event, under the run's own lease, and one row that keeps the old branch. Crash
-windows: a rewind killed between the two leaves an extra fork of the head, which changes nothing. Children begun behind
-the point are rewound to their beginning first, under their own leases: see docs/adr/032-children.md.
+A fork is one row, and an event if the origin has effects after the point. A rewind is one row that keeps the
+old branch as a fork, and then one event under the run's lease.
+
+Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
+first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
+rewind killed between row and event leaves an extra fork of the head, and the run unchanged. Children begun
+after the point are rewound to their beginning first, under their own leases: docs/adr/032-children.md.
 """
 
 import os
@@ -53,12 +57,12 @@ from holdfast.model.store_rows import OVER, Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
 TRIES = 50
-"""How often a fork looks at its origin anew: each of them lost to another change of it."""
+"""How often a fork is tried: each try that fails lost to another change of its origin."""
 _ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
 
 class Forked(NamedTuple):
-    """A run that was just forked, and the effects that its origin has behind the point."""
+    """A new fork, and the effects that its origin has after the point."""
 
     row: RunRow
     behind: tuple[EffectBehind, ...]
@@ -67,13 +71,13 @@ class Forked(NamedTuple):
 
 
 class Rewound(NamedTuple):
-    """A run whose head was moved back, and the fork that keeps what lay after it."""
+    """A run whose head was moved back, and the fork that keeps the old branch."""
 
     run: str
     to_seq: int
     kept: str
     behind: tuple[EffectBehind, ...] = ()
-    """The effects that lay after it."""
+    """The effects after ``to_seq``."""
     later_children: tuple[str, ...] = ()
     """Descendants that were begun after it: the kept branch has them now."""
 
@@ -87,15 +91,15 @@ def fork(
     notes: Sequence[Draft] = (),
     repeats: str = "answer",
 ) -> Forked:
-    """A run of that name whose history is this one's up to the event. Durable when it returns.
+    """A new run of that name whose history is this one's up to the event. Durable when it returns.
 
-    One row is written, and one event where the origin has effects behind that point: ``repeats`` says what becomes of those.
+    ``repeats`` says what happens if the fork repeats effects that the origin has after that point.
     """
     check_run_id(name)
     check_is_whole(row)
     drafts = [*_overrides(session, row, at_seq, overrides), *notes]
     behind, children = all_entries_behind(session.store, row, at_seq)
-    # Killed between the row and the event, whoever enters the fork finds out about the effects by this.
+    # In the row, too: killed before the event is written, the first process that enters the fork writes it.
     is_told = bool(behind) or repeats != "answer"
     # The children that it borrows are in the row: an ended child gets its own part of them, and no event.
     facts = {"effects": repeats if is_told else None, "children": cuts_of(children.begun)}
@@ -120,7 +124,7 @@ def fork(
 
 
 def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, Any]]:
-    """The effects that a run has behind an event, as a fork records them. Read is what lies behind it, and nothing at the head."""
+    """The effects that a run has after an event, as a fork records them. At the head, nothing is read."""
     row = store.find_run(run)
     if row is None or at_seq >= row.head:
         return []
@@ -145,7 +149,7 @@ def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[st
         lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
     )
     listed = entries_listed(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
-    # A child that is there lists its own, those that its parent was told of included.
+    # A child that exists lists its own effects, and those that its parent listed for it.
     inherited = [entry for entry in listed if not _is_born(store, run, child_of(entry))]
     return effects_behind(run, view, at_seq, reader, inherited)
 
@@ -160,7 +164,7 @@ def _is_born(store: StorePort, run: str, child: str) -> bool:
 
 
 def entries_listed(store: StorePort, events: Sequence[Event]) -> list[dict[str, Any]]:
-    """The effects that forks and rewinds list, of the run and its children; of two entries for a call the later counts."""
+    """The effects that fork and rewind events list, of the run and its children; a later entry wins."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in events:
         found.update(
@@ -175,33 +179,31 @@ def entries_told(store: StorePort, events: Sequence[Event]) -> dict[str, dict[st
 
 
 def check_free(store: StorePort, name: str) -> None:
-    """Refuse a name that a new run cannot have. BadName; RunExists."""
+    """BadName or RunExists if a new run cannot have this name."""
     taken = store.find_run(check_run_id(name))
     if taken is not None:
         raise RunExists(run=name, status=taken.status)
 
 
 def check_kept(store: StorePort, run: str, seq: int) -> None:
-    """Refuse an event from which no history can go on: PointPruned, UnknownPoint."""
+    """PointPruned or UnknownPoint if no history can continue from this event."""
     chain = chain_of(store, run)
-    if any(is_flagged(row) for row in chain):  # the history is read only where it may be gone
+    if any(is_flagged(row) for row in chain):  # only a compacted journal has lost points: else read nothing
         _check_kept(read_all(store, run), run, seq, chain[0].head)
 
 
 def origin_at(store: StorePort, run: str, at_seq: int) -> RunRow:
-    """The run of this lineage whose own events hold that one, as it stands now. UnknownPoint where it is gone."""
+    """The row of the run in this lineage that has the event as its own. PointPruned, UnknownPoint."""
     chain = chain_of(store, run)
     origin = next((row for row in chain if at_seq > row.origin_seq), chain[-1])
     is_there = store.read_events(origin.run, after_seq=at_seq - 1, upto_seq=at_seq, limit=1)
-    if not is_there or any(
-        is_flagged(row) for row in chain
-    ):  # the rest of the history is read only where it may be gone
+    if not is_there or any(is_flagged(row) for row in chain):  # only then may the history be gone
         _check_kept(read_all(store, run), run, at_seq, chain[0].head)
     return origin
 
 
 def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
-    """Refuse a point from which no history can go on. PointPruned, UnknownPoint."""
+    """PointPruned or UnknownPoint if no history can continue from this event."""
     if is_kept(events, seq):
         return
     what = f"event #{seq}"
@@ -215,7 +217,7 @@ def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
 def branch(
     session: StoreSession, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
 ) -> RunRow | None:
-    """A new run forked from this one; None when the name is taken, or the origin is not as it was any more."""
+    """A new run forked from this one; None if the name is taken, or the origin was changed meanwhile."""
     made = RunRow(
         name,
         os.urandom(16).hex(),
@@ -230,7 +232,10 @@ def branch(
 
 
 def create(store: StorePort, row: RunRow) -> RunRow:
-    """The run, created though others may change its origin meanwhile; as it is where its name is taken. StoreUnavailable."""
+    """The row of a new fork, or the existing row of that name.
+
+    StoreUnavailable if the origin keeps changing.
+    """
     for _ in range(TRIES):
         origin = store.find_run(row.origin) if row.origin is not None else None
         if store.create_run(row, origin_revision=origin.revision if origin else 0):
@@ -250,8 +255,8 @@ def rewind(
 ) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
 
-    ``repeats`` says what becomes of the effects that the run has behind it.
-    ``bring_back`` brings files back, under the run's lease and before its head moves, and says what it relies on then.
+    ``repeats`` says what happens if the run repeats the effects after it. ``bring_back`` restores files,
+    under the run's lease and before its head moves, and returns the premises to record.
     """
     store = session.store
     check_may_act(store, row)
@@ -260,7 +265,7 @@ def rewind(
         before, row = row, hold.row()
         if row.birth != before.birth:  # the event that was named is another run's
             raise StoreUnavailable(
-                store=store.url, problem=f"run {row.run} was erased and made anew while it was to be rewound"
+                store=store.url, problem=f"run {row.run} was erased and created again while it was rewound"
             )
         check_may_act(store, row)
         raw = read_all(store, row.run)
@@ -275,7 +280,7 @@ def rewind(
         moved = {one.name for one in later}
         cuts = cuts_of([one for one in everything if one.name not in moved])
         kept = _keep(session, row, cuts)
-        # Children first: killed in between, those that are empty are asked for again, and their effects are known.
+        # Children first: killed in between, the empty ones know their effects when they are asked for again.
         behind: list[dict[str, Any]] = []
         for one, each in zip(later, holds, strict=True):
             entries = _keep_child(session, each, f"{kept}/{one.name}", repeats)
@@ -334,7 +339,7 @@ def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> l
 
 
 def _forget_cuts(hold: Hold, session: StoreSession, names: Sequence[str]) -> None:
-    """A fork that was rewound to before the beginning of children that it borrows does not borrow them any more."""
+    """Remove cuts of children that were begun after the point to which a fork was rewound."""
     for _ in range(TRIES if names else 0):
         row = hold.row()
         cuts = {name: cut for name, cut in facts_of(row).get("children", {}).items() if name not in names}
@@ -370,7 +375,7 @@ def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> st
 
 
 def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
-    """The first event of a fork's own, or None where the run is no fork, or has begun already."""
+    """The first own event of a fork; None if the run is no fork or has events of its own."""
     if row.origin is None or view.head != row.origin_seq:
         return None
     repeats = facts_of(row).get("effects", "")
@@ -380,12 +385,12 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
 
 
 def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "") -> Draft:
-    """The first event of a fork's own, with the effects that its origin has behind the point."""
+    """The first own event of a fork, with the effects that its origin has after the point."""
     return _with_effects(Kind.RUN_FORKED, {"from": row.origin, "at_seq": row.origin_seq}, behind, repeats)
 
 
 def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, Any]], repeats: str) -> Draft:
-    """A fork or a rewind that says what becomes of the effects behind its point. All in one event: it is there whole or not at all."""
+    """A fork or rewind event with the effects after its point. One event, so that a crash cannot split it."""
     if not repeats:
         return draft(kind, "", "", fields)
     listed = [] if repeats == "again" else behind
@@ -396,15 +401,15 @@ def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, 
 
 
 class Forks(Feature):
-    """A fork that is held."""
+    """The feature of a held run that is a fork."""
 
     async def entered(self, runtime: Runtime) -> None:
-        """Look how effects ended that were under way at the point."""
+        """Settle effects that were in flight at the point of the fork."""
         await settle_from_origin(self.held, runtime, self.held.row)
 
 
 async def settle_from_origin(held: HeldRun, runtime: Runtime, row: RunRow) -> None:
-    """Effects that were under way at the point of the fork: how they ended, the origin's journal may know."""
+    """Settle effects that were in flight at the fork, if the origin's journal has their outcome."""
     waiting = {
         call.key: call for call in held.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
     }
@@ -430,7 +435,7 @@ async def _settle(held: HeldRun, runtime: Runtime, call: Call, event: Event, how
 
 
 def later_effects(session: StoreSession, run: str, seq: int) -> list[str]:
-    """The once effects that happened after this point: another history from here may repeat them."""
+    """The names of ``once`` effects after this point: another history from here may repeat them."""
     started: dict[str, str] = {}
     found: dict[int, str] = {}
     for event in read_all(session.store, run):
@@ -468,9 +473,7 @@ def _append(session: StoreSession, row: RunRow, drafts: list[Draft]) -> None:
     try:
         now = held_row(session.store, row.run)
         if (now.birth, now.head) != (row.birth, row.head):
-            if (
-                len(drafts) == 1
-            ):  # its first event, which the process that entered it meanwhile has written, too
+            if len(drafts) == 1:  # only its first event, which another process that entered it has written
                 return
             problem = f"run {row.run} was entered, or erased, before what it is to begin with was written"
             raise StoreUnavailable(store=session.store.url, problem=problem)

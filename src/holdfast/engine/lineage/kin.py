@@ -1,14 +1,17 @@
-"""Which runs may need what a run's states are stored in, found without a look at all runs of the store.
+"""Finds the runs of one lineage, which share packs of states, without reading the rows of all runs.
 
-A lineage is mostly one tree of forks, and its origins and forks lead to all of it. Flattening leaves several trees, and an
-import under another name brings a second one: those are noted, by their lineage. The invariant: of a lineage that has more
-than one tree in this store, each is noted, at a run of it. A run has a birth of its own unless it was imported, so:
+A lineage is mostly one tree of forks, and origins and forks lead to all of it. Flattening splits a tree, and
+an import under another name adds a second tree: then notes, kept as records, lead to the other trees.
 
-- every import of a tree notes it, and the runs of its earlier names, before it is there;
-- every flattening that makes a tree notes it and the one that it leaves, before it does so.
+Invariant: if a lineage has more than one tree in this store, each tree has a note at one of its runs. A run
+has a birth id of its own unless it was imported, so:
 
-A note too many does no harm: whoever follows it looks at the rows. What was there before there were notes is noted by the
-first who removes something, which ``_WHOLE`` then says; until then, the rows of all runs are looked at.
+- every import of a tree notes it, and the runs of its earlier names, before the tree exists;
+- every flattening that splits a tree notes both parts before it does so.
+
+A crash in between leaves a note too many, which does no harm: a reader of a note checks the rows. Runs from
+before there were notes are noted once, by the first removal, which then writes ``_WHOLE``; until then, all
+rows are read.
 """
 
 from collections.abc import Iterable
@@ -23,14 +26,14 @@ from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
 KIN: Final = "kin"
-"""The record space of the notes; a key is the lineage's, and the run's name."""
+"""The record space of the notes; a key has the lineage and the run's name."""
 _WHOLE: Final = "@"
-"""The record that says that everything from before there were notes is noted."""
+"""The record that says: runs from before there were notes are noted, too."""
 _DIGITS: Final = 24
 
 
 def family_of(store: StorePort, run: str) -> Family:
-    """The lineage of a run, which must be there. Nothing is written."""
+    """The lineage of a run, which must exist. Nothing is written."""
     if store.get_record(KIN, _WHOLE) is None:
         return next(one for one in families(all_rows(store)) if run in one.rows)
     path = _path(store, run)
@@ -38,25 +41,25 @@ def family_of(store: StorePort, run: str) -> Family:
     rows = _tree(store, path[-1])
     for noted in _noted(store, name):
         found = [] if noted in rows else _path(store, noted)
-        # Of one that is being brought in, its row does not know yet what it is part of.
+        # The row of a run that is being imported does not say yet which lineage it belongs to.
         if found and (lineage_of(found) == name or found[0].status == Status.IMPORTING):
             rows |= _tree(store, found[-1])
     return Family(rows)
 
 
 def lineage_name(store: StorePort, run: str) -> str:
-    """The name of the lineage of a run, which must be there."""
+    """The name of the lineage of a run, which must exist."""
     return lineage_of(_path(store, run))
 
 
 def note(store: StorePort, lineage: str, runs: Iterable[str]) -> None:
-    """Note that there is more than one tree of a lineage, or may be: these runs lead to them. Durable when it returns."""
+    """Note that a lineage may have several trees: these runs lead to them. Durable when it returns."""
     for run in runs:
         store.put_record(KIN, _key(lineage, run), b"", revision=0)
 
 
 def note_import(store: StorePort, run: str, birth: str, facts: dict[str, object], was: str) -> None:
-    """Note a tree that is about to be brought in under this name, and what it was called here before."""
+    """Note a tree that is about to be imported under this name, and the runs of its earlier names."""
     lineage, names = facts.get("lineage"), facts.get("was")
     before = [was, *(names if isinstance(names, list) else ())]
     known = [name for name in before if name != run and store.find_run(name) is not None]
@@ -64,7 +67,7 @@ def note_import(store: StorePort, run: str, birth: str, facts: dict[str, object]
 
 
 def note_all(store: StorePort) -> None:
-    """See that everything from before there were notes is noted, once and for all. Durable when it returns."""
+    """Note the runs from before there were notes, if that is not done. Durable when it returns."""
     if store.get_record(KIN, _WHOLE) is not None:
         return
     rows = all_rows(store)
@@ -80,19 +83,19 @@ def note_all(store: StorePort) -> None:
 
 
 def forget(store: StorePort, lineage: str, run: str) -> None:
-    """Take a run's note away: it is deleted."""
+    """Remove the note of a deleted run."""
     record = store.get_record(KIN, _key(lineage, run))
     if record is not None:
         store.delete_record(KIN, record.key, revision=record.revision)
 
 
 def _key(lineage: str, run: str) -> str:
-    # What came by an import may be any text: a key has to stay short.
+    # Hashed: the lineage of an imported run may be any text, and a key has to be short.
     return f"{address_of(lineage.encode())[:_DIGITS]}@{run}"
 
 
 def _path(store: StorePort, run: str) -> list[RunRow]:
-    """The run and its origins, nearest first, as far as they are there."""
+    """The run and its origins, nearest first, as far as they exist."""
     path: list[RunRow] = []
     name: str | None = run
     while name is not None and (row := store.find_run(name)) is not None:

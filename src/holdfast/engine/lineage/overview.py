@@ -1,7 +1,7 @@
-"""Looking at many runs, again and again: what was read of a run is kept, so that the next look reads only what is new.
+"""Reads many runs again and again, for lists. It keeps each view, so the next look reads only new events.
 
-The invariant: a look gives what reading everything would give. A run whose past was changed (pruned, rewound) is read
-again from its beginning.
+Invariant: a look returns what reading everything would return. A run whose past was changed (pruned, rewound)
+is read again from its beginning.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,28 +21,28 @@ _BLOBS_AT_ONCE: Final = 64
 
 
 class Seen(NamedTuple):
-    """What was seen of a run: its view, and its size on disk; None where that cannot be told."""
+    """A run's view, and its size on disk; None if the size cannot be read."""
 
     view: View
     size_bytes: int | None
 
 
 class _Kept:
-    """What is known of one run: its view, and the blobs that its own events need, with their sizes."""
+    """What is kept of one run: its view, and the sizes of the blobs that its own events need."""
 
     __slots__ = ("blobs", "borrowed", "past", "view")
 
     def __init__(self, past: object) -> None:
         self.past = past
-        """What has to stay the same for what was read to count."""
+        """Birth, origin and revision: if they differ, what was read does not count any more."""
         self.view = View()
         self.blobs: dict[str, int] = {}
         self.borrowed: set[str] = set()
-        """Blobs that a fork's history needed before it was one."""
+        """Blobs that belong to the origin of a fork: they do not count for its size."""
 
 
 class Overviews:
-    """The runs of one store, as they were when last looked at."""
+    """The runs of one store, as of the last look at each."""
 
     def __init__(self, store: StorePort) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Overviews:
         self._lock = Lock()
 
     def look(self, row: RunRow, *, keeps: bool = True) -> Seen:
-        """The run as it is now; ``keeps`` what was read for the next look. Corrupt where its journal cannot be read."""
+        """The run now; ``keeps`` what was read for the next look. Corrupt if its journal is damaged."""
         with self._lock:
             kept, past = self._kept.pop(row.run, None), (row.birth, row.origin, row.revision)
             if kept is None or kept.past != past:
@@ -66,19 +66,19 @@ class Overviews:
         return Seen(kept.view, size_bytes)
 
     def forget_others(self, runs: Iterable[str]) -> None:
-        """Keep only these: nobody looks at the others any more."""
+        """Keep only these runs."""
         with self._lock:
             self._kept = {run: self._kept[run] for run in runs if run in self._kept}
 
     def _size(self, row: RunRow, kept: _Kept, events: Sequence[Event]) -> int | None:
-        """The bodies of the run's own events, and the blobs that they brought: each once, as stored."""
+        """The bytes of the run's own events, and of the blobs that they added: each blob once, as stored."""
         try:
             needed = references(self._store, *(e for e in events if e.seq > row.origin_seq and refers(e)))
             if needed and row.origin_seq:
                 borrowed = (e for e in events if e.seq <= row.origin_seq and refers(e))
                 kept.borrowed |= references(self._store, *borrowed)
         except Corrupt:
-            kept.past = None  # looked at anew each time, until somebody has mended it
+            kept.past = None  # so that each look reads it again, until it is repaired
             return None
         kept.blobs |= self._sizes(sorted(needed - kept.borrowed - kept.blobs.keys()))
         return self._store.measure(row.run).bytes + sum(kept.blobs.values())

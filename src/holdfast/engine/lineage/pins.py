@@ -1,7 +1,8 @@
-"""Pins: points that a person wants to stay as they are, whatever the policy says.
+"""Pins points: a prune keeps a pinned point, whatever the retention policy says.
 
-A pin is a record. Whoever makes one lets the run's revision grow after it: a prune that was planned without it is then
-refused by the store, and planned again.
+A pin is a record. Invariant: after writing it, ``pin`` makes the run's revision grow. So the store refuses a
+prune that was planned without the pin, and the pruner plans again. A crash between the two leaves a pin that
+a prune already under way may not have seen; ``pin`` has not returned then, so nothing was promised.
 """
 
 from orjson import dumps, loads
@@ -19,7 +20,7 @@ _TRIES = 20
 
 
 def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | None:
-    """Pin an event of this run's history; None where it is not there any more. Durable when it returns."""
+    """Pin an event of this run's history; None if it is gone. Durable when it returns."""
     owner = next(row.run for row in chain_of(store, run) if seq > row.origin_seq)
     key = f"{owner}@#{seq}"
     store.put_record(PINS, key, dumps({"place": place, "at": at}), revision=0)
@@ -36,16 +37,16 @@ def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | No
 
 
 def unpin(store: StorePort, run: str, seq: int) -> bool:
-    """Let a point go; False where it was not pinned."""
+    """Remove the pin of a point; False if it was not pinned."""
     return any(discard(store, PINS, f"{row.run}@#{seq}") for row in chain_of(store, run))
 
 
 def carry(source: StorePort, target: StorePort, run: str) -> None:
-    """Pin in another store, which has the run, what is pinned in this one. Durable when it returns."""
+    """Copy the run's pins to another store that has the run. Durable when it returns."""
     for record in pin_records(source, run):
         if not record.damage and find_sound(target, PINS, record.key) is None:
-            told = loads(record.body)
-            pin(target, run, seq_of(record), told["place"], told["at"])
+            content = loads(record.body)
+            pin(target, run, seq_of(record), content["place"], content["at"])
 
 
 def all_pins(store: StorePort) -> list[Pin]:
@@ -55,7 +56,7 @@ def all_pins(store: StorePort) -> list[Pin]:
     while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX, damaged=True):
         for record in page:
             run, _, seq = record.key.rpartition("@#")
-            if seq.isdigit():  # a damaged one may stand under any key
+            if seq.isdigit():  # the key of a damaged record may be anything
                 found.append(Pin(run, int(seq), place_of(record)))
         after = page[-1].key
     return found

@@ -1,1 +1,1 @@
-"""Model calls at work: requests, streams, waiting for a provider, the conversation."""
+"""Makes and records model calls: requests, streamed answers, waits for a provider, the conversation."""

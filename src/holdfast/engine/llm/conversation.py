@@ -1,7 +1,7 @@
-"""The conversation of a run: messages that the journal keeps, one event for what was added at once.
+"""Keeps the conversation of a run in its journal: one event for the messages that are added together.
 
-A checkpoint does not write them again: they are in the journal already, and a restored program finds those that
-stood when its state was taken. So what a turn costs does not depend on how long the conversation is.
+A checkpoint does not repeat them. A program that restores a state gets the messages that the conversation had
+when the state was saved. So the cost of a turn does not grow with the conversation.
 """
 
 from collections.abc import Sequence
@@ -30,96 +30,101 @@ WHAT: Final = "message"
 
 
 class Entry(NamedTuple):
-    """A message as bytes, and the event that brought it."""
+    """A message as bytes, and the event that recorded it."""
 
     data: bytes
     seq: int
 
 
 class Mending(NamedTuple):
-    """The end of a conversation made anew: how many messages stay, and what follows them."""
+    """A new end for a conversation: how many messages stay, and what follows them."""
 
     keep: int
     entries: list[bytes]
 
 
 class Conversation(Feature):
-    """The messages that the program has come to, in order, as bytes: nobody can change them from outside."""
+    """The messages that the program has reached, in order.
+
+    They are kept as bytes, so that a caller cannot change a message after it was recorded.
+    """
 
     def __init__(self, held: "HeldRun") -> None:
-        """Begin with what was there where the cursor was moved to; nothing, where the program runs from the top."""
+        """Start with the messages of the restored state, or with none in a replay from the top."""
         super().__init__(held)
         self._begin()
 
     def cursor_moved(self) -> None:
-        """The program has restored a state: it goes on with the messages of that state."""
+        """Start again with the messages of the state that the program has restored."""
         self._begin()
 
     def checkpoint_fields(self) -> dict[str, Any]:
-        """A state does not repeat the messages: it says which records of them its program has not come to."""
+        """Instead of the messages, a checkpoint lists the records that the program has not reached."""
         return {"unsaid": self.unsaid} if self._unsaid else {}
 
     def _begin(self) -> None:
         held = self.held
         self._entries: list[Entry] = []
         self._repairs: dict[int, ConversationEvent] = {}
-        """What was repaired while nobody held the run, by the record behind which that belongs."""
+        """The repairs made while the run had no holder, each by the record that it follows."""
         self._unsaid: set[int] = set()
         last = 0
-        for said in CONVERSATION.of(held.view).messages:
-            if said.place <= held.cursor_seq and said.seq not in held.unsaid:
-                apply(self._entries, said.seq, self._content(said))
+        for event in CONVERSATION.of(held.view).messages:
+            if event.place <= held.cursor_seq and event.seq not in held.unsaid:
+                apply(self._entries, event.seq, self._content(event))
             else:
-                self._unsaid.add(said.seq)
-                if said.mends_upto is not None and said.place != said.seq:
-                    self._repairs[last] = said
-            last = said.seq if said.mends_upto is None else last
+                self._unsaid.add(event.seq)
+                # A replaying program makes no call that would bring this repair in: ``_passed`` applies it.
+                if event.mends_upto is not None and event.place != event.seq:
+                    self._repairs[last] = event
+            last = event.seq if event.mends_upto is None else last
         self.restored = len(self._entries)
-        """How many of its messages the program began with instead of adding them."""
+        """How many messages the program started with, instead of adding them itself."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
     def unsaid(self) -> list[int]:
-        """The records of the conversation that the program has not come to."""
+        """The records of the conversation that the program has not reached."""
         return sorted(self._unsaid)
 
     def read(self, at: int | slice) -> Any:
-        """The message or messages there, each made anew."""
+        """The message or messages at an index or slice. Each call decodes new objects."""
         if isinstance(at, slice):
             return [decode(entry.data, what=WHAT) for entry in self._entries[at]]
         return decode(self._entries[at].data, what=WHAT)
 
     def plain(self) -> list[Any]:
-        """The messages as plain JSON, made anew: what a provider is sent."""
-        from holdfast.core.llm.conversation import plain_of  # most programs keep their messages elsewhere
+        """The messages as plain JSON data, as a provider gets them. Each call makes new objects."""
+        # A late import, because most programs do not keep their messages in the run.
+        from holdfast.core.llm.conversation import plain_of
 
         return [plain_of(loads(entry.data)) for entry in self._entries]
 
     def entry(self, index: int) -> Entry:
-        """The message as it is recorded, and the event that brought it."""
+        """The recorded message, and the event that recorded it."""
         return self._entries[index]
 
     def add(self, seq: int, entries: Sequence[bytes]) -> None:
-        """The messages are in the journal."""
+        """Add messages that are in the journal now."""
         self._entries += [Entry(data, seq) for data in entries]
         self._passed(seq)
 
     def drop(self, seq: int, count: int) -> None:
-        """The oldest are not part of the conversation any more."""
+        """Remove the oldest messages from the conversation."""
         del self._entries[:count]
         self.restored = max(0, self.restored - count)
         self._passed(seq)
 
     def mend(self, seq: int, mending: Mending) -> None:
-        """Its end is another one."""
+        """Replace the end of the conversation."""
         apply(self._entries, seq, mending)
         self.restored = len(self._entries)
         self._passed(seq)
 
     def _passed(self, seq: int) -> None:
-        """The program has come to this record: if somebody repaired what stood behind it, that counts from here on."""
+        """The program has reached this record. A repair that follows it applies from now on."""
         self._unsaid.discard(seq)
         repair = self._repairs.pop(seq, None)
         if repair is not None:
@@ -127,26 +132,26 @@ class Conversation(Feature):
             self._unsaid.discard(repair.seq)
             self.restored = len(self._entries)
 
-    def _content(self, said: ConversationEvent) -> "Content":
-        body = contents_of(self.held.body_at(said.seq, said.body))
-        return content_of(self.held.store, said, body)
+    def _content(self, event: ConversationEvent) -> "Content":
+        body = contents_of(self.held.body_at(event.seq, event.body))
+        return content_of(self.held.store, event, body)
 
 
 MESSAGES_SEEN: Final = Slot("conversation", Conversation)
 Content = int | list[bytes] | Mending
 
 
-def content_of(store: "StorePort", said: ConversationEvent, body: dict[str, Any]) -> Content:
-    """What a record says: how many messages were dropped, those that were added, or how it was mended."""
+def content_of(store: "StorePort", event: ConversationEvent, body: dict[str, Any]) -> Content:
+    """The content of a record: the number of dropped messages, the added ones, or a new end."""
     value = loads(read_blob(store, body["value_blob"])) if "value_blob" in body else body["value"]
-    if said.is_drop:
+    if event.is_drop:
         return int(value["first"])
     entries = [dumps(message) for message in value]
-    return entries if said.mends_upto is None else Mending(body["keep"], entries)
+    return entries if event.mends_upto is None else Mending(body["keep"], entries)
 
 
 def apply(entries: list[Entry], seq: int, content: Content) -> None:
-    """Let a record count."""
+    """Apply a record to the messages, in place."""
     if isinstance(content, int):
         del entries[:content]
     elif isinstance(content, Mending):
@@ -156,7 +161,7 @@ def apply(entries: list[Entry], seq: int, content: Content) -> None:
 
 
 async def add_messages(held: "HeldRun", runtime: Runtime, messages: Sequence[Any]) -> None:
-    """Add messages at the end, in one record; on replay they are known by their content."""
+    """Add messages at the end, in one record. A replay recognises them by their content."""
     entries = [encode(message, what=WHAT) for message in messages]
     if entries:
         seq = await mark_value(held, runtime, MESSAGES, b"[" + b",".join(entries) + b"]")
@@ -164,7 +169,7 @@ async def add_messages(held: "HeldRun", runtime: Runtime, messages: Sequence[Any
 
 
 async def drop_messages(held: "HeldRun", runtime: Runtime, count: int) -> None:
-    """Let the oldest messages go: what the model no longer sees, the journal still has."""
+    """Remove the oldest messages from the conversation. The journal keeps them."""
     conversation = MESSAGES_SEEN.of(held)
     if not 0 <= count <= len(conversation):
         raise Misuse(
@@ -179,17 +184,17 @@ async def drop_messages(held: "HeldRun", runtime: Runtime, count: int) -> None:
 def standing_in(
     messages: Sequence[ConversationEvent], cursor_seq: int, unsaid: AbstractSet[int]
 ) -> list[ConversationEvent]:
-    """The records that a program begins with which restores a state that was taken there."""
-    return [said for said in messages if said.place <= cursor_seq and said.seq not in unsaid]
+    """The records that a program has reached when it restores the state of that event."""
+    return [event for event in messages if event.place <= cursor_seq and event.seq not in unsaid]
 
 
 def entries_at(
     store: "StorePort", run: str, view: "View", cursor_seq: int, unsaid: AbstractSet[int] = frozenset()
 ) -> list[Entry]:
-    """The messages of a run that nobody need hold, as they stood at an event."""
+    """The messages of a run at an event, read without holding the run."""
     pager = Pager(store, run)
     entries: list[Entry] = []
-    for said in standing_in(CONVERSATION.of(view).messages, cursor_seq, unsaid):
-        body = contents_of(pager.body_of(said.seq) if said.body is None else said.body)
-        apply(entries, said.seq, content_of(store, said, body))
+    for event in standing_in(CONVERSATION.of(view).messages, cursor_seq, unsaid):
+        body = contents_of(pager.body_of(event.seq) if event.body is None else event.body)
+        apply(entries, event.seq, content_of(store, event, body))
     return entries

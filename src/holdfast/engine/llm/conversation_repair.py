@@ -1,9 +1,9 @@
-"""A run's conversation, mended from its journal: what became of tool calls whose results never came.
+"""Mends a run's conversation from its journal: adds results for tool calls that have none.
 
-When: before a send, and never while the program is about to answer its calls itself. What an interruption left in the
-messages that a program began with is settled by ``ready``; anything at all by ``mend``. What was done is recorded, with
-the words the model is told, so that a replay tells it the same. Nothing is executed here, and nothing counts as given to
-the program: an effect in doubt stays in doubt.
+``ready`` mends before a request is sent, but only what an interruption left in the messages that the program
+started with; the program itself answers its own open calls. ``mend_messages`` mends everything. The mark
+records the texts that the model gets, so that a replay sends the same ones. Nothing is executed, and no
+outcome counts as returned to the program: an effect in doubt stays in doubt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ _PRUNED: Final = "done: what it returned is not kept any more"
 
 
 async def mend_messages(held: HeldRun, runtime: Runtime) -> list[str]:
-    """Mend the conversation as it stands, whatever is wrong with it; what was done. Durable when it returns."""
+    """Mend everything in the conversation. Returns a line per repair. Durable on return."""
     held.check_usable()
     messages = MESSAGES_SEEN.of(held).plain()
     if not any(problem.code in MENDABLE for problem in validate(messages)):
@@ -52,7 +52,7 @@ async def mend_messages(held: HeldRun, runtime: Runtime) -> list[str]:
 
 
 async def ready(held: HeldRun, runtime: Runtime, provider: str | None, model: str | None) -> list[Any]:
-    """The messages to send, as plain data. InvalidHistory where the program itself left them as no provider takes them."""
+    """The messages to send, as plain data. InvalidHistory where the program itself made them invalid."""
     held.check_usable()
     messages = MESSAGES_SEEN.of(held).plain()
     problems = [problem for problem in validate(messages) if problem.code not in SMOOTHED]
@@ -68,7 +68,7 @@ async def ready(held: HeldRun, runtime: Runtime, provider: str | None, model: st
 async def settle_request(
     held: HeldRun, runtime: Runtime, messages: Sequence[Any]
 ) -> tuple[list[Any], list[Repair]]:
-    """Messages that a program keeps itself, mended for one request from what the journal knows; nothing is recorded."""
+    """Mend messages that the program keeps itself, for one request. Records nothing."""
     if not any(problem.code in MENDABLE for problem in validate(messages)):
         return list(messages), []
     settler = await runtime.store(settler_of, held.store, held.run)
@@ -76,12 +76,12 @@ async def settle_request(
 
 
 def _is_left_over(held: HeldRun, messages: list[Any], problem: Problem) -> bool:
-    """Whether it is about what the program began with, and not about what it has added since."""
-    begun = MESSAGES_SEEN.of(held).restored
+    """Whether the problem is in the messages that the program started with, not in those it added since."""
+    restored = MESSAGES_SEEN.of(held).restored
     if problem.code not in MENDABLE:
         return False
-    calls = {call.id for message in messages[:begun] for call in read(message).asks}
-    return problem.at < begun or problem.call in calls
+    calls = {call.id for message in messages[:restored] for call in read(message).asks}
+    return problem.at < restored or problem.call in calls
 
 
 def _recorded_mending(held: HeldRun, recorded: Outcome) -> tuple[Mending, list[Repair]]:
@@ -109,7 +109,9 @@ async def _mend(held: HeldRun, runtime: Runtime, messages: list[Any]) -> list[Re
             seq = await record(held, runtime, asked, event)
     finally:
         held.land(asked.site)
-        task_calls.last = after  # the next call stands where it would have stood without
+        # The next call keeps the call site that it would have without the repair: a replay that needs no
+        # repair must not look like drift.
+        task_calls.last = after
     MESSAGES_SEEN.of(held).mend(seq, mending)
     return repairs
 
@@ -124,37 +126,38 @@ def _mended(held: HeldRun, settler: Settler, messages: list[Any]) -> tuple[Mendi
 
 
 def mending_of(messages: Sequence[Any], recorded: Sequence[bytes], mended: Sequence[Any]) -> Mending:
-    """From where on the mended conversation differs, and what stands there: unchanged messages as they were recorded."""
+    """The index from which the mended conversation differs, and its messages from there on."""
     keep = 0
     while keep < min(len(messages), len(mended)) and messages[keep] is mended[keep]:
         keep += 1
+    # Unchanged messages keep their recorded bytes: ``messages`` are plain data and have lost their types.
     known = {id(message): data for message, data in zip(messages, recorded, strict=True)}
     return Mending(keep, [known.get(id(message)) or dumps(message) for message in mended[keep:]])
 
 
-# -- what the journal knows -----------------------------------------------------------------------------------
+# -- what the journal knows ----------------------------------------------------------------------------------
 
 
 def settler_of(store: StorePort, run: str) -> Settler:
-    """Whoever can tell from this run's journal what became of its calls."""
+    """Finds in this run's journal how its calls ended."""
     return Settler(_known(store, effective(read_all(store, run))))
 
 
 def _known(store: StorePort, events: Sequence[Event]) -> Iterator[Known]:
-    begun: dict[str, Known] = {}
+    calls: dict[str, Known] = {}
     for event in events:
         if event.kind == Kind.STEP_STARTED:
             body = contents_of(event.body)
-            if body.get("effect") != "model" and event.key not in begun:
+            if body.get("effect") != "model" and event.key not in calls:
                 arguments = plain_of(_content(store, body, "args"))
                 repeatable = body.get("effect") != "once"
                 is_tool = body.get("tool") is True
-                begun[event.key] = Known(
+                calls[event.key] = Known(
                     event.seq, event.key, event.name, arguments, repeatable, None, is_tool
                 )
-        elif event.key in begun and event.kind in _ENDS:
-            begun[event.key] = _ended(store, begun[event.key], contents_of(event.body))
-    return iter(begun.values())
+        elif event.key in calls and event.kind in _ENDS:
+            calls[event.key] = _ended(store, calls[event.key], contents_of(event.body))
+    return iter(calls.values())
 
 
 _ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})

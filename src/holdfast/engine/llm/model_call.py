@@ -1,8 +1,9 @@
-"""A model call: a step whose request is a tree of nodes, so that a growing conversation costs what was added to it.
+"""Makes and records a model call: a step whose request is stored as a tree of nodes.
 
-The request is journaled before it is sent and the answer before anything acts on it. Cut off, the call is made again;
-answered, it never is. Where another request stands recorded at that place, nothing is sent: a model that is asked
-something else answers something else, and the run would go on as if it had not been restarted.
+A growing conversation costs only what was added, because requests share their unchanged nodes. The request is
+recorded before it is sent, and the answer before the program gets it. A call that was cut off is made again;
+an answered one never is. If the journal has another request at this call site, nothing is sent: the answer
+would belong to another conversation than the one that the run recorded.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ IDENTITY_CHARS: Final = 16
 
 
 class Ask(NamedTuple):
-    """What is asked of a model: the step's name, the request as plain data, and who is to answer."""
+    """A question for a model: the step's name, the request as plain data, the model and its provider."""
 
     name: str
     request: Any
@@ -38,12 +39,12 @@ class Ask(NamedTuple):
 
     @property
     def model_asked(self) -> str:
-        """The model that is to answer, as far as anybody said."""
+        """The model that is to answer; empty where neither the caller nor the request names one."""
         return self.model or model_in(self.request)
 
 
 class Answer(NamedTuple):
-    """What came of it, and whether it was in the journal."""
+    """The answer, and whether it came from the journal."""
 
     value: Any
     is_replayed: bool
@@ -74,24 +75,25 @@ async def ask_model(
 
 
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
-    """The request as it is now, and who this call is."""
+    """The request as a tree of nodes, and the identity of the call."""
     here, point = place(held, ask.name)
     taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}")
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
     n = held.claim(site)
-    told = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
+    # The intent gets a summary as its arguments; the request itself is stored as a state.
+    brief = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
 
     def compare(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         return parts(read_state(held.store, body["request"])), parts(taken.tree)
 
     return taken, RequestedCall(
-        ask.name, f"{site}.{n}", site, n, dumps(told), here, point, taken.tree, compare
+        ask.name, f"{site}.{n}", site, n, dumps(brief), here, point, taken.tree, compare
     )
 
 
 class Waited(Exception):
-    """The provider was waited for."""
+    """The call has waited for its provider, and is to be tried again."""
 
 
 class ModelWork(Work):
@@ -116,10 +118,10 @@ class ModelWork(Work):
         self.line = line or Line()
         self.watch = Watch(self)
         self._is_under_way = False
-        """Whether the budget counts it as a call that is being made."""
+        """Whether the budget counts the call as being made now."""
 
     async def enter(self, call: Call | None) -> Outcome | None:
-        """Find out whether the call may be made now, and whether it asks a model that was asked before."""
+        """Check that the call may be made, and that its model is the one that earlier attempts used."""
         ask = self.ask
         try:
             await meet_model(self.held, self.runtime, ask.name, ask.model_asked, ask.provider)
@@ -129,7 +131,7 @@ class ModelWork(Work):
         return await super().enter(call)
 
     async def begin(self) -> None:
-        """Record the request, if the budget allows it. What of it is stored already is referred to."""
+        """Record the request, if the budget allows it. Nodes that are stored already are only referenced."""
         held = self.held
         await check_before_model_call(held, self.runtime)
         self._is_under_way = True
@@ -143,13 +145,14 @@ class ModelWork(Work):
             }
             intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
             self.intent = intent.body
+            # Flushed, not synced: after a power cut that loses it, the call is simply made again.
             self.intent_seq = await self.append(intent, synced=False)
             STATES.of(held).store.settle(planted)
         STATES.of(held).latest_request = self.intent_seq, planted.root
         await self.watch.resume()
 
     async def _failed(self, error: Exception, began: float) -> Any:
-        """What passes by itself is waited for."""
+        """Wait for an outage to end; record any other failure."""
         if await self.watch.outlast(error):
             raise Waited
         await self.watch.over()
@@ -163,11 +166,14 @@ class ModelWork(Work):
                 continue
 
     def _said(self) -> dict[str, Any]:
-        """What else the intent tells."""
+        """Further fields of the intent."""
         return {}
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
-        """Record the answer and what it took; the usage stands first, so that it is found without reading the rest."""
+        """Record the answer and its usage.
+
+        The usage is the first field, so that a fold need not parse the rest.
+        """
         await self.watch.over()
         usage = note(self.held, self.usage_of(value))
         self._is_under_way = False
@@ -177,13 +183,13 @@ class ModelWork(Work):
         await super().succeed(value, {"usage": known_of(usage), **fields}, parts)
 
     def leave(self) -> None:
-        """The call is over, as far as the program goes."""
+        """End the call for the program; without an answer, the budget stops counting it as being made."""
         if self._is_under_way:
             self._is_under_way = False
             note_failure(self.held)
         super().leave()
 
     def usage_of(self, value: Any) -> Usage:
-        """What the answer took."""
+        """The usage that the answer reports."""
         model = self.ask.model_asked
         return usage_in(value, model=model, provider=self.line.provider or self.ask.provider)

@@ -1,8 +1,10 @@
-"""Waiting for a provider: that the run waits is recorded once, for what and since when; it goes on by itself.
+"""Waits for a provider that cannot answer now, and tries the call again.
 
-Crash windows: killed while it waits, the next attempt finds the wait open and goes on with it; one that the provider has
-named an end for is not asked before that. The wait ends with the call: with its answer, or with an error that no waiting
-helps against. So an outage of a night is two events, however often the provider was asked.
+The start of a wait is one event and its end another, however many tries lie between them. The wait ends with
+the call: with an answer, or with an error that waiting cannot cure.
+
+Crash windows: killed while it waits, the next attempt finds the wait open and continues it. If the provider
+named a time, the next attempt does not ask before then.
 """
 
 from collections.abc import Callable
@@ -25,10 +27,11 @@ PROVIDER: Final = "provider"
 
 
 class Line:
-    """The line to the provider of one model call: how to wait for it, how to look whether it is there, and others to ask.
+    """How one model call reaches a provider: how to wait for it, how to probe it, and which targets to ask.
 
-    ``probe`` tells why it is not ready, or nothing; without one, asking again is the look. ``targets`` are whom to ask,
-    in their order; the first one is asked again when the last one fails. ``providers`` are theirs, where that is known.
+    ``probe`` returns why the provider is not ready, or None; without a probe, the call itself is the test.
+    ``targets`` are asked in their order, and the first again after the last. ``providers`` are their
+    providers, where these are known.
     """
 
     __slots__ = ("notes", "patience", "probe", "providers", "target", "targets")
@@ -43,28 +46,28 @@ class Line:
     ) -> None:
         self.patience, self.probe, self.targets, self.providers = patience, probe, targets, providers
         self.target = 0
-        """Who is asked now."""
+        """The index of the target that is asked now."""
         self.notes: dict[str, Any] = {}
-        """What else is to be recorded with the answer."""
+        """Further fields to record with the answer."""
 
     @property
     def has_others(self) -> bool:
-        """Whether somebody else could be asked."""
+        """Whether there is another target to ask."""
         return len(self.targets) > 1
 
     @property
     def provider(self) -> str:
-        """Whose target is asked now; empty where nobody said."""
+        """The provider of the present target; empty where it is not known."""
         return self.providers[self.target] if self.providers else ""
 
     def fall_back(self) -> str:
-        """Ask the next one from now on; who that is."""
+        """Ask the next target from now on. Returns its name."""
         self.target = (self.target + 1) % len(self.targets)
         return self.targets[self.target]
 
 
 class Watch:
-    """One call's waiting for its provider, from the first failure to the answer."""
+    """The wait of one call for its provider, from the first failure to the answer."""
 
     __slots__ = ("_began", "_garbled", "_looks", "_waiting", "_work", "fell_back")
 
@@ -75,10 +78,10 @@ class Watch:
         self._looks = 0
         self._garbled = 0
         self.fell_back: list[dict[str, str]] = []
-        """Whom the call turned to, and why."""
+        """The targets that the call fell back to, and why."""
 
     async def resume(self) -> None:
-        """Go on with a wait that an earlier attempt began: not before the time that the provider has named."""
+        """Continue a wait that an earlier attempt began, at least until the time that the provider named."""
         work = self._work
         self._waiting = WAITS.of(work.held.view).open.get(work.asked.key)
         if self._waiting is not None:
@@ -86,12 +89,13 @@ class Watch:
             await self._until(self._waiting.until)
 
     async def outlast(self, error: Exception) -> bool:
-        """Wait until it is worth asking again; False where no waiting helps, or patience has ended."""
+        """Wait until the call can be tried again. False where waiting cannot help, or took too long."""
         work, line = self._work, self._work.line
         now = work.held.clock.wall()
         outage = outage_of(signs_of(error), now)
         if outage is None:
             return line.has_others and self._is_refused(error) and self._falls_back(str(error))
+        # Unlike an outage, unusable answers may never end: ``tries`` bounds them.
         if outage.kind == "garbled":
             self._garbled += 1
             if self._garbled >= line.patience.tries:
@@ -107,16 +111,16 @@ class Watch:
         return True
 
     async def over(self) -> None:
-        """The call has come to its end: so has the waiting."""
+        """End the wait, if there is one: the call has an answer or an error."""
         if self._waiting is not None:
             await self._end("over")
 
-    # -- its parts -----------------------------------------------------------------------------------------------
+    # -- its parts -------------------------------------------------------------------------------------------
 
     async def _begin(self, outage: Outage) -> None:
         work, waiting = self._work, self._waiting
         if waiting is not None and outage.until is not None and waiting.until != outage.until:
-            await self._end("over")  # the provider has named another time: that is what is waited for now
+            await self._end("over")  # the provider named another time: a new wait records that one
             waiting = None
         if waiting is not None:
             return
@@ -141,7 +145,10 @@ class Watch:
         self._waiting = None
 
     async def _until(self, until: float | None) -> None:
-        """Wait for the time that the provider has named; park the run if it is far away."""
+        """Wait until the time that the provider named.
+
+        AwaitingProvider parks the run where that is far away.
+        """
         work = self._work
         clock, park_s = work.held.clock, work.line.patience.park_s
         while until is not None and (left_s := until - clock.wall()) > 0:
@@ -155,7 +162,7 @@ class Watch:
             await self._let_pass(left_s)
 
     async def _pause(self, outage: Outage) -> None:
-        """Let the provider recover: once, or until its probe says that it is ready."""
+        """Wait one backoff, or with a probe, until it reports that the provider is ready."""
         work, patience = self._work, self._work.line.patience
         while True:
             if outage.until is None:
@@ -165,11 +172,12 @@ class Watch:
             if probe is None or await work.runtime.invoke(probe, (), {}, None) is None:
                 return
             if patience.give_up_s is not None and self._waited_s() >= patience.give_up_s:
-                return  # asked once more, it fails with its own error
+                return  # the next try fails with the provider's own error, which the program should see
             if work.line.has_others and self._waited_s() >= patience.fall_back_s:
                 return
 
     async def _let_pass(self, seconds: float) -> None:
+        """Wait, but react to letters such as a cancellation."""
         clock = self._work.held.clock
         wait = waits.InboxWait(self._work.held, self._work.runtime, PROVIDER)
         end = clock.monotonic() + seconds
@@ -181,7 +189,7 @@ class Watch:
         return self._work.held.clock.monotonic() - self._began
 
     def _is_refused(self, error: Exception) -> bool:
-        """Whether this one will never answer, and another one might: it does not have the model."""
+        """Whether this target does not have the model, and some target has not been asked yet."""
         signs = signs_of(error)
         return (
             signs.status == 404

@@ -1,8 +1,8 @@
-"""Repairing a recorded conversation that no provider takes, while nobody holds the run.
+"""Repairs a recorded conversation that no provider accepts, while the run has no holder.
 
-Nothing is rewritten in place: the repair is one more event, which says up to where it mends. A program that restores
-begins with the mended messages; one that replays from its top has them as soon as it has come to that place. What the
-program is about to do itself is left to it: the last turn of one that replays.
+No event is rewritten: the repair is one more event, which names the last event that it covers. A program that
+restores a state starts with the mended messages. One that replays from the top has them when it reaches that
+event; there the last turn is left as it is, because the program itself will complete it.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from holdfast.stores.port import StorePort
 
 
 class ConversationEnd(NamedTuple):
-    """The conversation that a program will begin with, or come to again: up to which event, and what of it may be mended."""
+    """The conversation of the next attempt, its last event, and how many of its messages may be mended."""
 
     entries: list[Entry]
     messages: list[Any]
@@ -47,16 +47,19 @@ class ConversationEnd(NamedTuple):
 
 
 def problems_of(store: StorePort, run: str) -> list[Problem]:
-    """What is wrong with the run's recorded conversation; nothing where it is in no shape that is understood here."""
-    standing = _standing(store, run, load(store, run))
-    if not any(is_message(message) for message in standing.messages):
+    """The problems of the run's recorded conversation; none where its messages have no known shape."""
+    end = _end_of(store, run, load(store, run))
+    if not any(is_message(message) for message in end.messages):
         return []
-    found = validate(standing.messages[: standing.mendable])
+    found = validate(end.messages[: end.mendable])
     return [problem for problem in found if problem.code not in SMOOTHED]
 
 
 def repair(session: StoreSession, run: str) -> list[Repair]:
-    """Mend the run's recorded conversation; what was done. Durable when it returns. RunHeld, RunSealed, UnknownRun."""
+    """Mend the run's recorded conversation. Returns the repairs, which are durable then.
+
+    May raise RunHeld, RunSealed, UnknownRun.
+    """
     store = session.store
     row = store.find_run(run)
     if row is None:
@@ -64,16 +67,17 @@ def repair(session: StoreSession, run: str) -> list[Repair]:
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, session.clock, run, session.lease_s))
     try:
-        row = store.find_run(run) or row
+        row = store.find_run(run) or row  # under the lease: the first row may be out of date
         check_may_act(store, row)
         view = load(store, run)
-        standing = _standing(store, run, view)
-        mending, repairs = _mended(store, run, standing)
+        end = _end_of(store, run, view)
+        mending, repairs = _mended(store, run, end)
         if not repairs:
             return []
-        fields = {"upto": standing.upto_seq, "keep": mending.keep}
+        fields = {"upto": end.upto_seq, "keep": mending.keep}
         parts = {"repairs": [list(one) for one in repairs]}
         data = b"[" + b",".join(mending.entries) + b"]"
+        # The first event of a fork must say that it is one.
         forked = fork_and_rewind.entering(session.store, row, view)
         drafts = [*([forked] if forked else []), draft(Kind.MARK, MENDED, "", fields, data, parts=parts)]
         journal = Journal(store, session.committer, run, lease.fence, view.head)
@@ -83,7 +87,8 @@ def repair(session: StoreSession, run: str) -> list[Repair]:
     return repairs
 
 
-def _standing(store: StorePort, run: str, view: View) -> ConversationEnd:
+def _end_of(store: StorePort, run: str, view: View) -> ConversationEnd:
+    # Only a program that calls ``run.restore`` starts from the checkpoint; any other replays all messages.
     body = contents_of(view.checkpoint.body) if view.checkpoint is not None and view.restores else {}
     upto_seq, unsaid = view.head, frozenset[int]()
     if view.checkpoint is not None and body:
@@ -93,15 +98,15 @@ def _standing(store: StorePort, run: str, view: View) -> ConversationEnd:
     return ConversationEnd(entries, messages, upto_seq, len(messages) if body else open_turn(messages))
 
 
-def _mended(store: StorePort, run: str, standing: ConversationEnd) -> tuple[Mending, list[Repair]]:
-    settled, under_way = standing.messages[: standing.mendable], standing.messages[standing.mendable :]
+def _mended(store: StorePort, run: str, end: ConversationEnd) -> tuple[Mending, list[Repair]]:
+    settled, under_way = end.messages[: end.mendable], end.messages[end.mendable :]
     if not any(problem.code in MENDABLE for problem in validate(settled)):
         return Mending(0, []), []
     settler = settler_of(store, run)
 
-    def became(call: Any, index: int) -> str:
-        return settler.text_of(call, after_seq=standing.entries[index].seq)
+    def result_of(call: Any, index: int) -> str:
+        return settler.text_of(call, after_seq=end.entries[index].seq)
 
-    mended, repairs = mend(settled, found=became)
-    recorded: Sequence[bytes] = [entry.data for entry in standing.entries]
-    return mending_of(standing.messages, recorded, [*mended, *under_way]), repairs
+    mended, repairs = mend(settled, found=result_of)
+    recorded: Sequence[bytes] = [entry.data for entry in end.entries]
+    return mending_of(end.messages, recorded, [*mended, *under_way]), repairs

@@ -1,10 +1,10 @@
-"""A streamed answer: given to the program as it comes, and journaled as it comes.
+"""Gives a streamed answer to the program piece by piece, and records the pieces as they arrive.
 
-Crash windows: before the first piece is written, the request is sent again. Killed in mid-stream, the pieces are there,
-and the next attempt goes on from them, begins again or keeps them, as the policy says; it gives the program all of the
-answer either way. After the outcome the whole answer is one record, and the pieces are not needed any more.
+Invariant: the recorded answer is exactly the text that the program got, so that a replay gives the same.
 
-What the program was given and what is recorded is the same text, to the character: a later replay must not differ.
+Crash windows: killed before the first piece is written, the next attempt sends the request again. Killed in
+mid-stream, it finds the written pieces and continues from them, restarts, or keeps them, as the policy says;
+the program gets the whole answer in each case. After the outcome, only the record of the answer is needed.
 """
 
 import sys
@@ -32,38 +32,41 @@ ON_PARTIAL: Final[tuple[str, ...]] = get_args(OnPartial)
 
 
 class End:
-    """What a stream gives when it has nothing more."""
+    """The type of END, which a stream returns after its last piece."""
 
 
 END: Final = End()
 
 
 class Source(Protocol):
-    """How one provider streams: what is to be known of it to journal its answers and to go on with them."""
+    """How one provider streams: what is needed to record its answers and to continue a partial one."""
 
     marks_end: bool
-    """Whether it says when an answer is whole; otherwise it is when nothing more comes."""
+    """Whether it marks the end of an answer; otherwise the answer ends with its last piece."""
 
     @property
     def open(self) -> Callable[..., Any]:
-        """Sends the request, or (with other messages) one that goes on with an answer: its pieces. It may be async.
+        """Sends the request and returns the pieces; given messages, sends those to continue an answer.
 
-        Its second argument is how many pieces there are already of an answer that is gone on with.
+        Its second argument is the number of pieces that the partial answer has already. It may be async.
         """
         ...
 
     @property
     def can_prefill(self) -> Callable[..., Any]:
-        """Tells whether it goes on from the middle of an answer that it is sent. It may be async, and ask."""
+        """Whether the provider continues a partial answer that it is sent.
+
+        It may be async, and ask the provider.
+        """
         ...
 
     @property
     def messages(self) -> Sequence[Any]:
-        """The conversation that the answer belongs to."""
+        """The messages of the request."""
         ...
 
     def delta_of(self, chunk: Any) -> dict[str, Any]:
-        """What a piece adds; see ``core.llm.streams``."""
+        """What a piece adds to the answer; see ``core.llm.streams``."""
         ...
 
     def answer_of(self, partial: Partial) -> Any:
@@ -75,32 +78,32 @@ class Source(Protocol):
         ...
 
     def recovered(self, partial: Partial) -> Iterable[Any]:
-        """What had arrived of an answer when it was cut off, as pieces that do not end it."""
+        """A partial answer as pieces, without an end."""
         ...
 
     def rest(self, partial: Partial) -> Iterable[Any]:
-        """What came after that, as pieces; with its end, if it has one."""
+        """The rest of an answer as pieces, with its end, if it has one."""
         ...
 
     def has_given(self, partial: Partial) -> None:
-        """What has arrived so far, the program has got from this very source."""
+        """Note that the program got this partial answer from this source."""
         ...
 
     def live(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
-        """A piece as the program is to see it."""
+        """A piece of the first try, as the program is to see it."""
         ...
 
     def continued(self, chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:
-        """A piece of a continuation as pieces of the whole."""
+        """A piece of a continuation, as pieces of the whole answer."""
         ...
 
     def closing(self, value: Any) -> Iterable[Any]:
-        """What ends the whole after a continuation, where its pieces do not."""
+        """The pieces that end the answer after a continuation, where its own pieces do not."""
         ...
 
 
 class Streaming:
-    """One streamed answer, from the request to its record. One reader at a time."""
+    """One streamed answer, from the request to its record. Not for several readers at once."""
 
     def __init__(
         self,
@@ -125,9 +128,9 @@ class Streaming:
         self._seam: JoinPoint | None = None
         self._continued: list[int] = []
         self._pieces = 0
-        """How many pieces have come, in all tries: about as many as tokens."""
+        """How many pieces have arrived in all tries, which is about the number of tokens."""
         self._has_given = False
-        """Whether the program was given anything in this attempt."""
+        """Whether the program got any piece in this attempt."""
         self._plan_messages: Sequence[Any] | None = None
 
     async def begin(self) -> None:
@@ -169,7 +172,7 @@ class Streaming:
                 return END
             if self._chunks is None:
                 await self._open()
-                continue  # what had to be given up or kept meanwhile is over
+                continue  # the open may have ended the stream, or made pieces ready, instead of opening it
             try:
                 chunk = await pull(self._runtime, self._chunks)
             except Exception as error:  # noqa: BLE001 - whatever the provider's client raises
@@ -181,7 +184,10 @@ class Streaming:
                 await self._take(chunk)
 
     async def close(self) -> None:
-        """The program wants no more of it: what has come is the answer. On the way out of an error, it is not."""
+        """Stop reading: what has arrived is recorded as the answer.
+
+        While an exception propagates, it stays a partial answer instead, which the next attempt continues.
+        """
         if self._is_over or self._work is None:
             return
         if sys.exc_info()[0] is not None:
@@ -190,9 +196,9 @@ class Streaming:
             await self._conclude({"partial": True})
 
     def let_go(self) -> None:
-        """The attempt ends: what has come stays in the journal, and the next attempt goes on from it.
+        """Leave the pieces in the journal when the attempt ends, for the next attempt.
 
-        What cannot be written any more (the lease is lost, the disk is full) is told; it must not hide why the attempt ends.
+        A failed write (a lost lease, a full disk) is only logged: it must not hide why the attempt ends.
         """
         if self._work is None or self._is_over:
             return
@@ -203,18 +209,20 @@ class Streaming:
                 "the last pieces of the answer to %r are not in the journal: %s", self._ask.name, refused
             )
 
-    # -- its parts -----------------------------------------------------------------------------------------------
+    # -- its parts -------------------------------------------------------------------------------------------
 
     async def _go_on_from(self, partial: Partial, given: str | None) -> bool:
-        """Begin with what an earlier try has left behind. False where the program has parts that cannot be taken back.
+        """Plan the next try from what earlier ones left. False where the program has pieces that do not fit.
 
-        ``given`` is the text of it that the program has; None if it was given nothing.
+        ``given`` is the part of the text that the program has; None if it has nothing.
         """
         assert self._work is not None
         prefill = False
         if self._on_partial == "continue" and not partial.is_empty and not is_whole(partial):
             prefill = await self._runtime.invoke(self._source.can_prefill, (), {}, None)
         plan = plan_of(partial, self._on_partial, prefill, self._source.messages)
+        # The program cannot give pieces back. After a restart, or with half a tool call among them, they
+        # would not be part of the recorded answer; so the call fails instead.
         if given is not None and (plan.how == "restart" or partial.calls) and not partial.is_empty:
             return False
         self._before, self._current, self._how = Partial(), Partial(), plan.continues
@@ -233,7 +241,7 @@ class Streaming:
         return True
 
     def _begin_with(self, partial: Partial) -> None:
-        """Give the program what had arrived, unless it has it."""
+        """Give the program the partial answer, unless it has it from this attempt."""
         assert self._seam is not None
         if self._has_given:
             self._source.has_given(partial)
@@ -243,7 +251,7 @@ class Streaming:
         self._ready.extend(self._source.recovered(kept))
 
     def _given(self) -> str | None:
-        """The text that the program has; None before it was given anything."""
+        """The text that the program has; None before the first piece."""
         if not self._has_given:
             return None
         return self._current.text if self._seam is None else self._seam.given_with(self._current.text)
@@ -264,7 +272,7 @@ class Streaming:
 
     async def _take(self, chunk: Any) -> None:
         assert self._work is not None
-        await self._work.watch.over()  # it speaks again
+        await self._work.watch.over()  # the provider answers again: an open wait ends
         delta = self._source.delta_of(chunk)
         self._pieces += 1
         self._current.add(delta)
@@ -277,7 +285,7 @@ class Streaming:
             self._give_after_seam(seam)
 
     def _give_after_seam(self, seam: JoinPoint) -> None:
-        """What the model went on with, once it is known how much of it is a repetition; with all that was held back."""
+        """Give the pieces that were held back, now that it is known how much of them is a repetition."""
         rest = Partial()
         rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
         rest.facts = dict(self._current.facts)
@@ -301,7 +309,7 @@ class Streaming:
         """The provider failed before or in the middle of the answer."""
         assert self._work is not None
         self._work.flush()
-        given = self._given()  # before what was held back at a seam is taken for the answer's
+        given = self._given()  # before ``_whole`` settles the seam, which counts the held-back text as given
         if not await self._work.may_go_on(error) or not await self._go_on_from(self._whole(), given):
             await self._fail(error)
 
@@ -342,7 +350,7 @@ class Streaming:
 
 
 async def pull(runtime: Runtime, chunks: Any) -> Any:
-    """The next piece, or END."""
+    """The next piece of an async or a plain iterator, or END."""
     if runtime.waits and hasattr(chunks, "__anext__"):
         try:
             return await chunks.__anext__()
@@ -352,14 +360,14 @@ async def pull(runtime: Runtime, chunks: Any) -> Any:
 
 
 class Streams(Feature):
-    """Streamed answers that the program has begun to read."""
+    """The streamed answers that the program has begun to read."""
 
     def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.open: set[Any] = set()
 
     def closing(self) -> None:
-        """The program reads them no more."""
+        """Leave the open streams to the next attempt."""
         for stream in tuple(self.open):
             stream.let_go()
 

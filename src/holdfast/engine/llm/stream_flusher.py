@@ -1,7 +1,8 @@
-"""The background thread of streamed answers: what has arrived of them reaches the journal soon, whatever the program does.
+"""A background thread that writes the arrived pieces of streamed answers to the journal.
 
-The program gets each piece at once and never waits for a write. A piece is written at the latest ``STREAM_FLUSH_S`` after
-it came, also if nothing comes after it, and sooner where much comes. Starts with the first stream and ends with the last.
+The program gets each piece at once and never waits for a write. The thread writes a piece at most
+``STREAM_FLUSH_S`` after it arrived, even if no further piece follows, and sooner if many arrive. It starts
+with the first stream of a store and ends with the last.
 """
 
 from threading import Event, Lock, Thread
@@ -15,10 +16,10 @@ THREAD_NAME = "holdfast-flusher"
 
 
 class Flushed(Protocol):
-    """Something with pieces on their way."""
+    """A stream that may have unwritten pieces."""
 
     def flush(self) -> None:
-        """Write what is there."""
+        """Write the pieces that have arrived."""
         ...
 
 
@@ -32,7 +33,7 @@ class Flusher:
         self._thread: Thread | None = None
 
     def add(self, stream: Flushed) -> None:
-        """Flush this one from now on."""
+        """Flush this stream from now on."""
         with self._lock:
             self._streams.add(stream)
             if self._thread is None:
@@ -41,7 +42,7 @@ class Flusher:
                 self._thread.start()
 
     def remove(self, stream: Flushed) -> None:
-        """It has come to its end; the thread ends with the last one."""
+        """Stop flushing this stream. The thread ends with the last one."""
         with self._lock:
             self._streams.discard(stream)
             if not self._streams and self._thread is not None:
@@ -49,10 +50,11 @@ class Flusher:
                 self._wake.set()
 
     def hurry(self) -> None:
-        """Much has come: write it now."""
+        """Flush now instead of at the next interval."""
         self._wake.set()
 
     def _work(self, wake: Event) -> None:
+        # Each thread has its own Event: after a remove and an add, the old thread sees that it was replaced.
         while True:
             if wake.wait(STREAM_FLUSH_S):
                 wake.clear()
@@ -64,7 +66,8 @@ class Flusher:
                 try:
                     stream.flush()
                 except (Exception, StopSignal) as error:  # noqa: BLE001 - one stream's trouble must not end the thread of all
-                    # The reader learns of it when the stream's end is recorded; the next round tries again.
+                    # Only logged: the next round tries again, and if that fails too, so does the record of
+                    # the answer.
                     is_known = isinstance(error, (HoldfastError, StopSignal))
                     log().warning(
                         "part of a streamed answer is not in the journal yet: %s",

@@ -1,7 +1,7 @@
-"""The pieces of a streamed answer on their way into the journal: the live call behind a stream.
+"""Writes the pieces of a streamed answer to the journal: the live call behind a stream.
 
-A piece is taken in without waiting and written soon, by the flusher's thread or when the stream stops. Pieces of one call
-are numbered by try and by number, and written in that order.
+``add`` only collects a piece; the flusher's thread writes it soon, or ``stop`` does. Invariant: the chunks of
+one call are written in the order of their try and number.
 """
 
 from threading import Lock
@@ -20,12 +20,12 @@ from holdfast.model.events import Kind
 
 
 class StreamWork(ModelWork):
-    """The live call behind a stream: its pieces on their way into the journal."""
+    """The live call behind a stream, with its unwritten pieces."""
 
     __slots__ = ("_began", "_continues", "_lock", "_number", "_pending", "_size", "_tries", "_writing")
 
     async def start(self, call: Call | None) -> None:
-        """Record the request; from now on pieces are flushed."""
+        """Record the request and let the flusher write pieces from now on."""
         held = self.held
         self._pending: list[dict[str, Any]] = []
         self._size = 0
@@ -40,19 +40,19 @@ class StreamWork(ModelWork):
             self.leave()
             raise
         # Calls that the program makes between two pieces stand behind this one, live as in a replay.
-        self.asked.here.task_calls.last = self.asked.key
+        self.asked.here.task_calls.passed(self.asked.key)
         held.session.part(Flusher).add(self)
 
     def _said(self) -> dict[str, Any]:
         return {"stream": True}
 
     def next_try(self, continues: str) -> None:
-        """What comes from now on is of another request to the provider."""
+        """Number the coming pieces as those of another request to the provider."""
         with self._lock:
             self._tries, self._number, self._continues = self._tries + 1, 0, continues
 
     def add(self, delta: dict[str, Any]) -> None:
-        """A piece has come. It is written soon."""
+        """Collect a piece, which the flusher writes soon. Does not wait for the store."""
         if not delta:
             return
         with self._lock:
@@ -63,8 +63,9 @@ class StreamWork(ModelWork):
             self.held.session.part(Flusher).hurry()
 
     def flush(self) -> None:
-        """Write the pieces that have come. Flushed when it returns."""
-        with self._writing:  # one after the other: their order is that of their numbers
+        """Write the collected pieces as one chunk. Flushed on return."""
+        # Two locks: ``_lock`` is never held during a write, so that ``add`` does not wait for the store.
+        with self._writing:
             with self._lock:
                 pending, self._pending, self._size = self._pending, [], 0
                 if not pending:
@@ -79,33 +80,34 @@ class StreamWork(ModelWork):
             try:
                 drive(journal.append(BLOCKING, [event], self.held.clock.wall(), synced=False))
             except BaseException:
-                with self._lock:
+                with self._lock:  # back in front, under the same number, for the next flush
                     self._pending = pending + self._pending
                     self._number -= 1
                 raise
             MODEL.of(self.held.view).partials.setdefault(self.asked.key, []).append(event.body)
 
     async def may_go_on(self, error: Exception) -> bool:
-        """Whether the provider is to be asked again after this; it is waited for first."""
+        """Wait for the provider. False where it is not worth asking again after this error."""
         if await self.watch.outlast(error):
             return True
         await self.watch.over()
         return False
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
-        """Record the whole answer."""
+        """Record the whole answer; its chunks are not needed any more."""
         await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
         MODEL.of(self.held.view).partials.pop(self.asked.key, None)
 
     def stop(self) -> None:
-        """Nothing more comes: write what is left, unless the whole is recorded, and let go."""
+        """End the stream. Write the remaining pieces, unless the whole answer is recorded."""
         held = self.held
         held.session.part(Flusher).remove(self)
         try:
             if not self._succeeded:
                 self.flush()
         finally:
-            last = self.asked.here.task_calls.last
+            task_calls = self.asked.here.task_calls
+            last, path = task_calls.last, task_calls.path
             self.leave()
-            self.asked.here.task_calls.last = last
+            task_calls.last, task_calls.path = last, path  # the calls since then stand behind it already
             held.land(self.asked.site)

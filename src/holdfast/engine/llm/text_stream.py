@@ -1,4 +1,4 @@
-"""Streams of plain text from any SDK: what ``run.stream`` journals."""
+"""Streams of plain text from any SDK, for ``run.stream``."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from holdfast.errors import Misuse
 
 
 class TextSource:
-    """A function that gives an answer as texts; and, if it can, one that goes on from the middle of it."""
+    """A function that yields an answer as texts, and optionally one that continues a partial answer."""
 
     marks_end = False
     messages: Sequence[Any] = ()
@@ -23,7 +23,7 @@ class TextSource:
         self._call, self._request, self._go_on = call, request, go_on
 
     def open(self, messages: Sequence[Any] | None, had: int) -> Any:  # noqa: ARG002 - the same for all sources
-        """The texts: of the whole answer, or of the rest of it."""
+        """The texts of the whole answer, or of its rest."""
         chunks = (
             self._call(self._request)
             if messages is None or self._go_on is None
@@ -33,16 +33,17 @@ class TextSource:
 
     @staticmethod
     def can_prefill() -> bool:
-        """It is only asked where there is a function for it."""
+        """True: the policy ``continue`` is refused before, where there is no function for it."""
         return True
 
     @staticmethod
     def delta_of(chunk: Any) -> dict[str, Any]:
-        """Only texts can be joined."""
+        """The piece as a text. Misuse for any other type: only texts can be joined."""
         if type(chunk) is not str:
             raise Misuse(
                 problem=f"run.stream got a {type(chunk).__name__} from its call, not a text",
-                advice="let the call yield the text of each piece; a whole answer of any type is for run.model(...)",
+                advice="let the call yield the text of each piece; "
+                "a whole answer of any type is for run.model(...)",
             )
         return {"text": chunk}
 
@@ -64,18 +65,18 @@ class TextSource:
     rest = recovered
 
     def has_given(self, partial: Partial) -> None:
-        """Texts need no reminder."""
+        """Nothing to remember for texts."""
 
     @staticmethod
     def live(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
-        """As it comes."""
+        """The chunk itself."""
         return [chunk]
 
     continued = live
 
     @staticmethod
     def closing(value: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
-        """Texts have no end of their own."""
+        """Nothing: a text has no end marker."""
         return []
 
 
@@ -87,13 +88,13 @@ async def stream_texts(
     go_on: Callable[..., Any] | None,
     on_partial: OnPartial | None,
 ) -> Streaming:
-    """The answer as texts; without a policy it is continued where that is possible, and begun again where it is not."""
+    """The answer as texts. By default a partial answer is continued if there is ``go_on``, else restarted."""
     if on_partial is None:
         on_partial = "restart" if go_on is None else "continue"
     choose("on_partial", on_partial, ON_PARTIAL)
     if on_partial == "continue" and go_on is None:
         raise Misuse(
-            problem=f"on_partial='continue' for {ask.name!r}, and nothing that could go on with an answer",
+            problem=f"on_partial='continue' for {ask.name!r}, and nothing that could continue an answer",
             advice="give go_on=, a function of the request and the text so far",
         )
     streaming = Streaming(held, runtime, ask, TextSource(call, ask.request, go_on), on_partial)

@@ -1,1 +1,1 @@
-"""Loop detection at work."""
+"""Loop detection in a held run."""

@@ -1,9 +1,9 @@
-"""Loop detection at work: calls and thoughts are checked as they are recorded, and a loop is reported.
+"""Detects loops: checks calls and thoughts when they are recorded, and reports a loop.
 
-A warning is logged, a nudge is for the program to hand to its model, a pause parks the run; each is recorded in the
-append of the outcome that called for it, so it is there with it or not at all, and a replay never gives it again.
-Counts are no record of their own: an attempt derives them from the last outcomes in the journal, when it first needs
-them. After a pause they begin again, because somebody has looked at the run and started it.
+A warning is logged, a nudge is for the program to give to its model, a pause parks the run. Invariant: each
+is recorded in the append of the outcome that caused it. So a crash leaves both or neither, and a replay never
+repeats it. Counts are not recorded: an attempt derives them from the last outcomes in the journal when it
+first needs them. After a pause they start again, because a person has looked at the run and started it.
 """
 
 from collections.abc import Coroutine, Hashable
@@ -35,71 +35,71 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 THOUGHT: Final = "thought"
-"""The name of the mark that counts as one."""
+"""The name of the marks that count as thoughts."""
 
 
 class Noticed(NamedTuple):
-    """What an outcome says about a loop: the event that is recorded with it, and the sign; None if it led out."""
+    """What loop detection records with an outcome. ``sign`` is None if the outcome ended the loop."""
 
     event: Draft
     sign: Sign | None
 
 
 class Loops(Feature):
-    """Loop detection in one held run. Its own lock guards it: calls end in any thread."""
+    """Loop detection in one held run. It has its own lock: calls end in any thread."""
 
     def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         self._policy = (held.entry and held.entry.loops) or LoopPolicy(on=False)
         self._is_on = held.entry is not None and held.entry.loops is not None
         self._detector: LoopDetector | None = None
-        """Made with the first fact of this attempt: a replay has none."""
+        """Made when this attempt records something for the first time: a replay needs none."""
         self._said = -1
-        """The gravest level said since anything new, by its place in ``LEVELS``."""
+        """The highest level reported since the last new outcome, as an index of ``LEVELS``."""
         self._has_nudged = False
         self._lock = Lock()
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
-        """How the call declares itself: the next attempt looks at it the same way."""
+        """Record what the call declares about loops, so that the next attempt counts it the same way."""
         manner = work.call_options.manner
         return fields if manner is None else {**fields, "loops": declared_as(manner)}
 
     def outcome(self, work: "Work", event: Draft) -> Extra | None:
-        """A live call has come to an outcome that is about to be recorded."""
+        """Check the outcome of a live call, which is about to be recorded."""
         if not self._is_on:
             return None
         asked, call_options = work.asked, work.call_options
         arguments: Hashable = asked.arguments
         if len(asked.arguments) > VALUE_INLINE_BYTES_MAX or not asked.site:
-            # Of a call that an earlier process began, only the journal has the intent.
+            # If an earlier process began the call, only the journal has its intent.
             intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
         manner = self.manner_of(call_options.manner, is_tool=call_options.is_tool)
         return self._extra(self.step_ended(asked.name, asked.key, arguments, event.body, manner))
 
     def thought_of(self, text: object, key: str) -> Extra | None:
-        """A thought is about to be recorded."""
+        """Check a thought that is about to be recorded."""
         return self._extra(self.thought(text, key)) if self._is_on else None
 
     def _extra(self, noticed: Noticed | None) -> Extra | None:
-        return None if noticed is None else Extra(noticed.event, lambda seq: self.told(noticed, seq))
+        return None if noticed is None else Extra(noticed.event, lambda seq: self._report(noticed, seq))
 
     @property
     def nudge(self) -> str | None:
-        """What the model is to be told about a loop, at the place that the program has come to."""
+        """What the program should tell its model about a loop, at this place of the program."""
         held, signs = self.held, LOOPS.of(self.held.view).signs
         if held.replaying:
             signs = [signed for signed in signs if signed.seq <= held.replayed_upto]
         return nudge_in(signs) or None
 
     def meet(self, runtime: Runtime, *_: object) -> Coroutine[Any, Any, None] | None:
-        """A call is asked for: what was recorded before is read now, so that no outcome has to wait for it."""
+        """Read earlier records before a call, in a thread: the outcome of the call must not wait for that."""
         if not self._is_on or not runtime.waits or self._detector is not None or self.held.replaying:
             return None
         return self.look_back(runtime)
 
     async def look_back(self, runtime: "Runtime") -> None:
-        """Look at what was recorded before, if that was not done yet, without holding an event loop."""
+        """Read earlier records, if that is not done yet, without blocking an event loop."""
         if self._detector is None:
             await runtime.store(self._look_back_once)
 
@@ -109,13 +109,13 @@ class Loops(Feature):
                 self._derive()
 
     def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
-        """How a call is to be looked at: as it declares of itself, else as tools or as plain steps are."""
+        """How a call counts: as it declares, else as the policy says for tools or plain steps."""
         return declared if declared is not None or is_tool else self._policy.steps
 
     def step_ended(
         self, name: str, key: str, arguments: Hashable, outcome: bytes, manner: Manner
     ) -> Noticed | None:
-        """A live call has come to an outcome that is about to be recorded."""
+        """Check the outcome of a live call, which is about to be recorded."""
         with self._lock:
             detector = self._detector or self._derive()
             sign = detector.call((name, arguments), outcome, manner)
@@ -124,15 +124,18 @@ class Loops(Feature):
             return self._judge(detector, sign, name, key)
 
     def thought(self, text: object, key: str) -> Noticed | None:
-        """A thought is about to be recorded."""
+        """Check a thought that is about to be recorded."""
         if not isinstance(text, str):
             return None
         with self._lock:
             detector = self._detector or self._derive()
             return self._judge(detector, detector.thought(text), THOUGHT, key)
 
-    def told(self, noticed: Noticed, seq: int) -> Looping | None:
-        """What was noticed is in the journal, with the outcome at this seq. The stop-signal to raise, if it says so."""
+    def _report(self, noticed: Noticed, seq: int) -> Looping | None:
+        """Report what is now in the journal, with the outcome at this seq.
+
+        Returns the stop-signal of a pause.
+        """
         sign, run, signs = noticed.sign, self.held.run, LOOPS.of(self.held.view).signs
         if sign is None:
             signs.append(Signed(seq, "left"))
@@ -144,7 +147,7 @@ class Loops(Feature):
         return None
 
     def _judge(self, detector: LoopDetector, sign: Sign | None, name: str, key: str) -> Noticed | None:
-        """What is to be said: a sign graver than all since anything new, every pause, and the way out after a nudge."""
+        """What to record: a sign above all since the last new outcome, every pause, the end after a nudge."""
         if detector.has_news:
             self._said = -1
             if not self._has_nudged:
@@ -158,17 +161,17 @@ class Loops(Feature):
         fields, parts = split(sign._asdict())
         return Noticed(draft(Kind.LOOP_NOTICED, name, key, fields, parts=parts), sign)
 
-    # -- from the journal --------------------------------------------------------------------------------------
+    # -- from the journal ------------------------------------------------------------------------------------
 
     def _derive(self) -> LoopDetector:
-        """Look at what was recorded before this attempt, and at what was said since anything new."""
+        """Make the detector from what was recorded before this attempt."""
         self._detector = detector = LoopDetector(self._policy)
         signs = LOOPS.of(self.held.view).signs
         new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
         for outcome, call in self._facts(new_seq):
             try:
                 self._look_back(detector, call, outcome)
-            except Corrupt:  # it was pruned
+            except Corrupt:  # its content was pruned
                 continue
             if detector.has_news:
                 new_seq = outcome.seq
@@ -179,7 +182,7 @@ class Loops(Feature):
         return detector
 
     def _facts(self, after_seq: int) -> list[tuple[Outcome, Call]]:
-        """The last calls and thoughts that were recorded after this event, oldest first."""
+        """The last calls and thoughts after this event, oldest first."""
         found = [
             (outcome, call)
             for call in self.held.view.calls.values()
@@ -193,7 +196,7 @@ class Loops(Feature):
     def _look_back(self, detector: LoopDetector, call: Call, outcome: Outcome) -> None:
         held = self.held
         body = held.body_of(outcome)
-        if is_hollow(body):  # what it came to is gone: it may have been the same as before, or not
+        if is_hollow(body):  # its value is gone, so it cannot be compared
             return
         if call.seq:
             intent = held.intent_of(call)
@@ -208,7 +211,7 @@ LOOP_DETECTION: Final = Slot("loops", Loops)
 
 
 async def think(held: "HeldRun", runtime: Runtime, text: str) -> None:
-    """Record a thought. Synced when it returns; Looping if it is the same one once too often."""
+    """Record a thought. Durable when it returns. Looping if the same thought came too often."""
     data = canonical({"text": text}, what=f"{THOUGHT} of run {held.run}")
     asked = ask(held, THOUGHT, data)
     try:

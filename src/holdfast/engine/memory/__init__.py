@@ -1,1 +1,1 @@
-"""Memory at work: facts, their index, and search."""
+"""Keeps facts that outlive runs, indexes them and the history of runs, and searches both."""

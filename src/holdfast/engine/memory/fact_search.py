@@ -1,7 +1,8 @@
-"""Finding things by words and by meaning: the same ranking for facts and for events, on every store.
+"""Searches by words and by meaning, with the same ranking for facts and for events on every store.
 
-A store with an index is asked; of one without, what lies within the bounds is looked through. Either way the best by BM25
-and the nearest by cosine are the candidates, their scores are fused, and what was not of use for long counts less.
+Asks the store's index; without one, scans everything within the bounds. In both cases the candidates are the
+best by BM25 and the nearest by cosine. Their scores are fused, and a candidate unused for long gets a lower
+weight.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from holdfast.embedding.embedders import Embedder
 
 CANDIDATES: Final = 100
-"""How many are taken by words, and how many by meaning."""
+"""How many candidates are taken by words, and how many by meaning."""
 _DAY_S: Final = 86_400
 
 
 class Ranked(NamedTuple):
-    """Something that fits, by its key and the content that it had when it was indexed."""
+    """A search result: its key, and the version that it had when it was indexed."""
 
     key: str
     version: str
@@ -32,7 +33,7 @@ class Ranked(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """Something to be found, before it is made a document of."""
+    """A searchable text, before it is made into a document."""
 
     key: str
     version: str
@@ -44,7 +45,7 @@ class Texts(NamedTuple):
 
 
 def documents(texts: Sequence[Texts], embedder: "Embedder | None") -> list[Document]:
-    """What an index keeps of these."""
+    """The documents that an index stores for these texts."""
     vectors = vectors_of([one.text for one in texts], embedder)
     model = embedder.model if embedder is not None else ""
     return [
@@ -64,7 +65,7 @@ def documents(texts: Sequence[Texts], embedder: "Embedder | None") -> list[Docum
 
 
 def vectors_of(texts: Sequence[str], embedder: "Embedder | None") -> list[bytes]:
-    """What the texts mean, as an index keeps it; nothing without an embedder."""
+    """The quantised vectors of the texts; empty ones without an embedder."""
     if embedder is None:
         return [b""] * len(texts)
     from holdfast.embedding.embedders import embed, quantise
@@ -81,7 +82,7 @@ def candidates(
     embedder: "Embedder | None",
     limit: int,
 ) -> list[str]:
-    """The keys of what is nearest to a text: by its meaning, or by its words where nobody can tell what it means."""
+    """The keys of what is nearest to a text: by meaning, or by words where there is no embedder."""
     if embedder is None:
         matches = index.find_words(space, Query(query_of(text).terms), within, limit=limit)
     else:
@@ -91,7 +92,7 @@ def candidates(
 
 
 def cosine_of(one: str, other: str, embedder: "Embedder | None") -> float | None:
-    """How near two texts are to each other; None where nobody can tell."""
+    """The cosine of two texts; None without an embedder."""
     if embedder is None:
         return None
     first, second = vectors_of([one, other], embedder)
@@ -107,16 +108,18 @@ def find(
     embedder: "Embedder | None",
     now: float,
 ) -> list[Ranked]:
-    """What fits a text, best first."""
+    """The results for a query text, best first."""
     query = query_of(text)
     words = index.find_words(space, query, within, limit=CANDIDATES)
     near: list[Match] = []
     if embedder is not None:
         (vector,) = vectors_of([text], embedder)
+        # The matches by words get a cosine too, so that their two scores can be fused.
         also = [match.key for match in words]
         near = index.find_near(space, vector, embedder.model, within, limit=CANDIDATES, also=also)
     by_words = {match[:2]: match.score for match in words}
-    # In quotes, words must be there; elsewhere something may be meant without being named.
+    # A quoted phrase must occur in the text, so a match by meaning alone counts only for queries without
+    # quotes.
     near = [
         match for match in near if match[:2] in by_words or (match.score >= NEAR_MIN and not query.phrases)
     ]
@@ -131,7 +134,7 @@ def _weight(match: Match, now: float) -> float:
 
 
 class Scanned:
-    """What an index would say, from the things themselves: for stores that have none."""
+    """Answers like an index by scanning the texts themselves, for stores without one."""
 
     def __init__(self, texts: Iterable[Texts], embedder: "Embedder | None") -> None:
         self._texts = [*texts]

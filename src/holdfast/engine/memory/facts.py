@@ -1,7 +1,7 @@
-"""Facts as records of the store: the truth of memory. What finds them again is derived from these.
+"""Stores facts as records. The records are the truth of memory; every index is derived from them.
 
-A fact's key is made of its scope and its id, and its id of its text where nobody names one: what is remembered twice, by a
-program that was killed in between or by two that found out the same, is one fact.
+The key of a record is the fact's scope and id. Without a given id, the id is a hash of the text. So a fact
+that is remembered twice, after a kill or by two programs, is one fact.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def fact_of(
     importance: float = 0.5,
     value: Any = None,
 ) -> Fact:
-    """The fact that somebody wants kept. BadName, Misuse or TooLarge where it cannot be one."""
+    """A checked fact, not stored yet. May raise BadName, Misuse, TooLarge."""
     if not isinstance(text, str) or not text.strip():
         raise Misuse(
             problem=f"a fact needs a text, and was given {text!r}", advice="say what is to be remembered"
@@ -55,60 +55,60 @@ def fact_of(
 
 
 def id_of(text: str) -> str:
-    """The id of a fact that nobody named."""
+    """The id of a fact without a given key."""
     return sha256(text.strip().encode()).hexdigest()[:_ID_CHARS]
 
 
 def listed(tags: Iterable[str]) -> Iterable[str]:
-    """Tags as somebody gave them: one alone is a tag, and not a row of letters."""
+    """The tags as a list. A single string is one tag, not a sequence of characters."""
     return (tags,) if isinstance(tags, str) else tags
 
 
 def check_scope(scope: str) -> str:
-    """A scope that a fact can have: empty, or names with slashes between them. BadName."""
+    """A checked scope: empty, or names with slashes between them. May raise BadName."""
     return scope and check_name("scope", scope.strip("/"), SCOPE_CHARS_MAX)
 
 
 def within(scope: str | None, tags: Iterable[str] = ()) -> Within:
-    """Where the facts of a scope and of those below it are; None means all."""
+    """The search bounds of a scope and the scopes below it; None means all scopes."""
     wanted = "" if scope is None else check_scope(scope)
     prefixes = (f"{wanted}{BETWEEN}", f"{wanted}/") if wanted else ()
     return Within(prefixes, tuple(sorted(set(listed(tags)))))
 
 
 def address(fact: Fact) -> str:
-    """The key of its record."""
+    """The key of the fact's record."""
     return key_of(fact.id, fact.scope)
 
 
 def key_of(id_: str, scope: str) -> str:
-    """The key of the record of a fact."""
+    """The key of the record of the fact with this id and scope."""
     return f"{scope}{BETWEEN}{id_}"
 
 
-# -- records --------------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 
 
 def find_fact(store: StorePort, key: str) -> Fact | None:
-    """The fact under this key, or None. Corrupt where it is not what was written."""
+    """The fact under this key, or None. Corrupt where the record is damaged."""
     record = store.get_record(SPACE, key)
     return None if record is None else fact_in(record)
 
 
 def find_whole(store: StorePort, key: str) -> Fact | None:
-    """The same for whoever only looks around: a damaged one is as good as none, and is named in the log."""
+    """The fact under this key; None also where the record is damaged, which is logged."""
     record = find_sound(store, SPACE, key)
     return None if record is None else fact_in(record)
 
 
 def put_fact(store: StorePort, fact: Fact, *, over: Record | None, synced: bool = True) -> bool:
-    """Write it in place of what was there, or where there was nothing; False if that has changed meanwhile."""
+    """Write the fact over the record ``over``, or as a new record; False if another process was faster."""
     body = body_of(fact)
     return store.put_record(SPACE, address(fact), body, revision=over.revision if over else 0, synced=synced)
 
 
 def change(store: StorePort, key: str, *, synced: bool = True, **fields: Any) -> Fact | None:
-    """Give a fact other fields; as it is now, or None where there is none. StoreBusy."""
+    """Change fields of a fact. Returns the changed fact, or None where there is none. May raise StoreBusy."""
     for _ in range(_TRIES):
         record = store.get_record(SPACE, key)
         if record is None:
@@ -121,13 +121,13 @@ def change(store: StorePort, key: str, *, synced: bool = True, **fields: Any) ->
 
 
 def busy(store: StorePort, key: str) -> StoreBusy:
-    """Others change it all the time."""
+    """The error for a fact that other processes change at every try."""
     name = key.rpartition(BETWEEN)[2]
     return StoreBusy(store=store.url, problem=f"fact {name} changes faster than it can be written")
 
 
 def delete_fact(store: StorePort, key: str) -> bool:
-    """Let a fact go; False where there is none. Durable when it returns."""
+    """Delete a fact; False where there is none. Durable on return."""
     return discard(store, SPACE, key)
 
 
@@ -145,7 +145,7 @@ def facts(store: StorePort, bounds: Within) -> Iterator[Fact]:
 
 
 def fields_of(fact: Fact) -> dict[str, Any]:
-    """A fact as it is written down: without what it does not have."""
+    """The fields of a fact to store, without those that have their defaults."""
     kept = {
         name: value
         for name, value, bare in zip(Fact._fields, fact, _BARE, strict=True)
@@ -155,8 +155,9 @@ def fields_of(fact: Fact) -> dict[str, Any]:
 
 
 def body_of(fact: Fact) -> bytes:
-    """A fact as bytes. NotStorable."""
+    """A fact as bytes. May raise NotStorable."""
     fields, what = fields_of(fact), f"fact {fact.id}"
+    # A value of a type that this process does not know is written back as it was read.
     if isinstance(fact.value, UnreadValue):
         return dumps(
             {**loads(encode({**fields, "value": None}, what=what)), "value": loads(fact.value.stored)}
@@ -165,21 +166,24 @@ def body_of(fact: Fact) -> bytes:
 
 
 def stored_value(fact: Fact) -> Any:
-    """The value as it is kept, whether it can be read here or not."""
+    """The value as plain data, also where this process cannot decode it."""
     if isinstance(fact.value, UnreadValue):
         return loads(fact.value.stored)
     return encode_tree(fact.value, what=f"fact {fact.id}")
 
 
 def fact_in_body(body: bytes) -> Fact:
-    """The fact in bytes that somebody gives. TypeError, or what ``fact_of`` raises, where they hold none."""
+    """The fact in bytes from outside the store.
+
+    TypeError, or what ``fact_of`` raises, where they are invalid.
+    """
     fact = fact_from(_fields_in(body))
     checked = fact_of(fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance)
     return fact._replace(id=checked.id, scope=checked.scope, tags=checked.tags)
 
 
 def fact_from(fields: dict[str, Any]) -> Fact:
-    """The fact that was written down."""
+    """The fact with these stored fields."""
     return Fact(**{**fields, "tags": tuple(fields.get("tags", ()))})
 
 
@@ -190,7 +194,10 @@ def fact_in(record: Record) -> Fact:
 
 
 def _fields_in(body: bytes) -> dict[str, Any]:
-    """A fact as it was written down. A value that cannot be read is told apart: it hides neither its text nor other facts."""
+    """The stored fields of a fact.
+
+    A value that cannot be decoded becomes an UnreadValue, and the rest is read.
+    """
     try:
         fields: dict[str, Any] = decode(body, what="a fact")
     except ValueUnreadable as error:

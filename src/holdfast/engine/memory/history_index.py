@@ -1,8 +1,9 @@
-"""The index of history: what events say, found by words and by meaning. It follows the journals; nobody waits for it.
+"""Indexes the texts of events, so that history can be searched by words and by meaning.
 
-A journal is read on from where it was indexed, when somebody searches: recording a step costs nothing. How far that was is
-noted in the transaction that brings the documents, with the birth and the revision of the run: another run under the same
-id, or events that were pruned, mean that it is read again. What a run that is gone has left is dropped.
+A search first indexes what the runs have recorded since the last one; recording itself does no index work.
+The transaction that adds documents also notes the last indexed event, with the run's birth id and revision.
+If these changed, the run is another one under the same id, or was pruned, and is indexed from its start.
+Documents of runs that are gone are dropped.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ from holdfast.model.search import BETWEEN, EVENTS, FACTS, Within, run_note
 from holdfast.model.store_rows import Finding, RunRow
 from holdfast.stores.port import IndexPort, StorePort
 
-_TOLD: Final = {
+_FIELDS: Final = {
     Kind.RUN_STARTED: ("goal", "inputs"),
     Kind.RUN_FINISHED: ("value",),
     Kind.MARK: ("value",),
@@ -39,13 +40,16 @@ _TOLD: Final = {
     Kind.QUESTION_ASKED: ("question", "about"),
     Kind.QUESTION_ANSWERED: ("value", "answer", "by"),
 }
-"""What people would look for, by kind of event."""
+"""The fields that people would search for, by kind of event."""
 _BATCH: Final = 256
 _SEQ_DIGITS: Final = 10
 
 
 def catch_up(session: StoreSession, index: IndexPort, rows: Iterable[RunRow], *, are_all: bool) -> int:
-    """Index what these runs recorded since; how many events that were. ``are_all``: what others have left is dropped."""
+    """Index the new events of these runs, and return how many there were.
+
+    ``are_all``: these are all runs of the store, so documents of any other run are dropped.
+    """
     noted = index.get_notes(run_note(""))
     found = 0
     for row in rows:
@@ -65,13 +69,19 @@ def catch_up(session: StoreSession, index: IndexPort, rows: Iterable[RunRow], *,
 
 
 def rebuild(session: StoreSession, rows: Iterable[RunRow]) -> int:
-    """Index these runs' events, where the index was thrown away; how many there are. IndexLost."""
+    """Index the events of these runs after the index was discarded. Returns their number.
+
+    May raise IndexLost.
+    """
     index = watched(session.store.find_index())
     return 0 if index is None else catch_up(session, index, rows, are_all=True)
 
 
 def examined(session: StoreSession, rows: Iterable[RunRow]) -> Finding | None:
-    """Whether the index has what the store has; None where there is none. What is behind is no damage: the next search follows."""
+    """Whether the index has all that the store has; None where there is no index.
+
+    An index that lacks the newest events is not damaged: the next search adds them.
+    """
     try:
         index = watched(session.store.find_index(makes=False))
     except StoreError as error:
@@ -83,7 +93,7 @@ def examined(session: StoreSession, rows: Iterable[RunRow]) -> Finding | None:
 
 
 def _damaged(error: StoreError) -> Finding:
-    advice = "`holdfast doctor --rebuild` makes it anew; so does whoever next looks for something"
+    advice = "`holdfast doctor --rebuild` builds a new one; so does the next search"
     return Finding("search", "warning", f"the index cannot be used: {error.fields['problem']}", advice)
 
 
@@ -93,15 +103,15 @@ def _examined(session: StoreSession, index: IndexPort, rows: Iterable[RunRow]) -
     known = index.count(FACTS)
     noted = index.get_notes(run_note(""))
     behind = sum(1 for row in rows if not _is_at(noted.get(run_note(row.run), ""), row))
-    told = f"{count(known, 'fact')} and {count(index.count(EVENTS), 'event')} are indexed"
+    extent = f"{count(known, 'fact')} and {count(index.count(EVENTS), 'event')} are indexed"
     if known < current:
         missing = f"{current - known} of {current} facts are missing from the index"
-        return Finding("search", "warning", missing, "`holdfast doctor --rebuild` makes it anew")
+        return Finding("search", "warning", missing, "`holdfast doctor --rebuild` builds a new one")
     if behind:
         return Finding(
-            "search", "ok", f"{told}; {count(behind, 'run')} went on since, and the next search follows"
+            "search", "ok", f"{extent}; {count(behind, 'run')} went on since, and the next search follows"
         )
-    return Finding("search", "ok", told)
+    return Finding("search", "ok", extent)
 
 
 def _is_at(noted: str, row: RunRow) -> bool:
@@ -113,7 +123,7 @@ def _version_of_run(row: RunRow) -> str:
 
 
 def _seq_in(text: str, *, default: int = 0) -> int:
-    """The number that a note or a key ends with. It may be damaged like all that is on a disk."""
+    """The number at the end of a note or a key. The index may be damaged, so this never raises."""
     return int(text) if text.isascii() and text.isdecimal() else default
 
 
@@ -125,7 +135,7 @@ def _index_run(session: StoreSession, index: IndexPort, row: RunRow, after: int)
         index.put(EVENTS, documents(batch, session.embedder), notes=place)
         batch.clear()
 
-    for event, text in told(session.store, row, after):
+    for event, text in _event_texts(session.store, row, after):
         last = max(last, event.seq)
         if text:
             batch.append(Texts(key_of(row.run, event.seq), version_of(event), text, event.at))
@@ -136,26 +146,26 @@ def _index_run(session: StoreSession, index: IndexPort, row: RunRow, after: int)
     return found
 
 
-def told(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str]]:
-    """A run's own events behind a place, each with what it says; empty where there is nothing to look for in it."""
+def _event_texts(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Event, str]]:
+    """A run's own events after a seq, each with its searchable text, which may be empty."""
     reader = BoundedReader(store)
     try:
         with as_damage(store, row.run):
             found = [(event, text_of(event, reader)) for event in read_all(store, row.run, after_seq=after)]
         yield from found
-    except Corrupt:  # `doctor` tells; what others say is no less true
+    except Corrupt:  # `doctor` reports it; a search must still find what the other runs have
         return
 
 
 def text_of(event: Event, reader: BoundedReader) -> str:
-    """What an event says."""
-    fields = _TOLD.get(event.kind)
+    """The searchable text of an event; empty where its kind has none."""
+    fields = _FIELDS.get(event.kind)
     if fields is None or (event.kind == Kind.MARK and event.name in ECHOES):
         return ""
     body = contents_of(event.body)
     parts: list[Any] = [event.name]
     if event.kind == Kind.MARK and event.name == REMEMBERED and isinstance(body.get("value"), dict):
-        return f"{event.name} {body['value'].get('text', '')}"  # the rest of a fact is for programs
+        return f"{event.name} {body['value'].get('text', '')}"  # ids and times of a fact are no search terms
     for name in fields:
         if name in body:
             parts.append(body[name])
@@ -165,18 +175,18 @@ def text_of(event: Event, reader: BoundedReader) -> str:
 
 
 def key_of(run: str, seq: int) -> str:
-    """What the document of an event is called."""
+    """The key of the document of an event. The seq has leading zeros."""
     return f"{run}{BETWEEN}{seq:0{_SEQ_DIGITS}d}"
 
 
 def place_in(key: str) -> tuple[str, int]:
-    """The run and the seq of the event that a document is of."""
+    """The run and the seq of the event with this document key."""
     run, _, seq = key.partition(BETWEEN)
     return run, _seq_in(seq)
 
 
 def version_of(event: Event) -> str:
-    """What an event's content comes to."""
+    """The version of an event's document: its checksum. A pruned event gets another one."""
     return f"{event.crc:x}"
 
 
@@ -188,8 +198,8 @@ def _parsed(data: bytes | None) -> Any:
 
 
 def scanned(session: StoreSession, rows: Sequence[RunRow]) -> Iterator[Texts]:
-    """What these runs say, for a store without an index."""
+    """The searchable texts of these runs, for a store without an index."""
     for row in rows:
-        for event, text in told(session.store, row, row.origin_seq):
+        for event, text in _event_texts(session.store, row, row.origin_seq):
             if text:
                 yield Texts(key_of(row.run, event.seq), version_of(event), text, event.at)

@@ -1,7 +1,7 @@
-"""Search over history: which events of which runs speak of something, or mean it.
+"""Searches the history of runs for events that contain the words of a query, or mean the same.
 
-Every hit is looked up in its journal before it is told, so what is pruned or erased is not found, whatever the index says. A
-fork's borrowed history belongs to its origin, and is found there.
+Every hit is read from its journal before it is returned. So an out-of-date index never shows what was pruned
+or erased. A fork's shared history belongs to its origin, and is found there.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from holdfast.stores.port import IndexPort, StorePort
 
 
 def search(session: StoreSession, query: str, rows: Iterable[RunRow], *, k: int, are_all: bool) -> list[Hit]:
-    """The events that fit the query best; of those that fit as well, the newest. ``are_all``: no run is left out."""
+    """The ``k`` best events for the query; among equals the newest. ``are_all``: ``rows`` are all runs."""
     asked = query_of(query)
     if not asked.terms and not asked.phrases:
         raise Misuse(problem=f"there is no word to look for in {query!r}", advice="name at least one word")

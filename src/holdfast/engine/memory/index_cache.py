@@ -1,10 +1,10 @@
-"""The index as a cache that may fail: thrown away when it does, and nothing that a person asks for fails because of it.
+"""Uses the search index as a cache that may fail: a request then deletes it and continues without it.
 
-What finds things is derived from the store. So whatever its verbs raise is kept apart from what the store raises: the index goes,
-what was asked is done without it, by looking through, and the next one who needs an index makes it anew.
+The index is derived from the store, so its errors are kept apart from the store's. When it fails, it is
+deleted, the request scans the records instead, and the next request that needs an index builds a new one.
 
-The invariant: what is written while there is no index to be had is in every later one. Whoever writes without it throws away what
-another process may have built meanwhile, because that was filled before this was written.
+Invariant: every later index contains what was written while there was none. For that, a writer without an
+index deletes the one that another process may have built in the meantime: it was filled before this write.
 """
 
 import errno
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class IndexLost(Exception):
-    """The index could not do what it was asked; ``error`` is what it said."""
+    """The index failed with ``error``."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
@@ -28,11 +28,11 @@ class IndexLost(Exception):
 
 
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""There is none left to load a part of ours with, which the index needs and the store does not."""
+"""No file descriptor is left. The index may have to load a module then; the store does not."""
 
 
 class _Watched:
-    """An index whose failures cannot be taken for the store's."""
+    """Wraps an index, so that its errors cannot be mistaken for the store's."""
 
     def __init__(self, index: IndexPort) -> None:
         self._index = index
@@ -50,7 +50,7 @@ class _Watched:
 
 
 def watched(index: IndexPort | None) -> IndexPort | None:
-    """The index, raising ``IndexLost`` where it fails."""
+    """The index, which raises ``IndexLost`` where it fails."""
     return None if index is None else cast("IndexPort", _Watched(index))
 
 
@@ -61,10 +61,11 @@ def with_index(
     ready: Callable[[IndexPort], None] = lambda _: None,
     writes: bool = False,
 ) -> T:
-    """Do something by the store's index, made ``ready``; or without one, where there is none or it fails.
+    """Call ``act`` with the store's index, after ``ready``; or with None, where there is none or it fails.
 
-    Failing in the middle, it is thrown away, and ``act`` is called again, with None: what it did before must do no harm twice.
-    ``writes`` says that it keeps what is to be found: then an index that can neither be written nor thrown away is an error.
+    An index that fails in the middle is deleted, and ``act`` is called again with None: it must be
+    repeatable. ``writes``: ``act`` stores what a search is to find. Then an index that can neither be written
+    nor deleted is an error.
     """
     store = session.store
     index = watched(store.find_index())
@@ -73,37 +74,39 @@ def with_index(
             ready(index)
             done = act(index)
             if writes and not index.is_in_place():
-                store.drop_index()  # it was replaced meanwhile, and what was kept may not be in the new one
+                store.drop_index()  # another process replaced it, and the new one may lack what was written
         except IndexLost as lost:
             _lose(store, lost.error, writes=writes)
         except OSError as error:
             if error.errno not in _NO_DESCRIPTORS:
                 raise
-            log().warning("the search index of %s is done without: %s", store.url, error)
+            log().warning("the search index of %s is not used: %s", store.url, error)
         else:
             return done
     done = act(None)
+    # See the invariant above.
     if writes:
         store.drop_index()
     return done
 
 
 def _lose(store: StorePort, error: StoreError, *, writes: bool) -> None:
+    # A busy index or a full disk does not prove damage; a reader leaves the index alone.
     is_passing = isinstance(error, (StoreBusy, DiskFull)) and not writes
     if not is_passing and store.drop_index(because=error):
         log().warning(
-            "the search index of %s is damaged, thrown away, and made anew with the next search: %s",
+            "the search index of %s was damaged and deleted; the next search builds a new one: %s",
             store.url,
             error,
         )
         return
     if writes:
         raise error
-    log().warning("the search index of %s cannot be used, and is done without: %s", store.url, error)
+    log().warning("the search index of %s cannot be used; continuing without it: %s", store.url, error)
 
 
 def tidy_index(store: StorePort, act: Callable[[IndexPort], None]) -> None:
-    """Take something out of the index, if there is one: one that fails goes as a whole."""
+    """Remove something from the index, if there is one. If that fails, the whole index is deleted."""
     try:
         index = watched(store.find_index(makes=False))
         if index is not None:

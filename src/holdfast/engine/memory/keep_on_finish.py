@@ -1,7 +1,7 @@
-"""What a run leaves behind when it is finished: its discoveries and its outcome, as facts that outlive it.
+"""Keeps the discoveries and the outcome of a finishing run as facts, so that the run itself may expire.
 
-Each is kept as ``run.remember`` keeps one, before the run is finished: killed in between, the next attempt finds the marks of
-what was kept, and keeps the rest. With that the run itself may expire.
+Crash window: each fact is kept as ``run.remember`` would, before the run finishes. Killed in between, the
+next attempt finds the marks of the facts that are kept, and keeps the rest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,11 +30,14 @@ _OUTCOME: Final = "outcome"
 async def promote(
     held: HeldRun, runtime: Runtime, remember: bool | str | Iterable[str], result: Any, scope: str
 ) -> None:
-    """Keep what is to outlive the run: with True its discoveries and its outcome, otherwise these texts. Synced when it returns."""
+    """Keep facts: the run's discoveries and outcome if ``remember`` is True, else its texts.
+
+    Synced on return.
+    """
     if not remember:
         return
     if remember is True:
-        kept: list[Fact] = await runtime.store(_found_out, held, result, scope)
+        kept: list[Fact] = await runtime.store(_facts_of_run, held, result, scope)
     else:
         kept = [fact_of(text, scope=scope) for text in _texts(remember)]
     for fact in kept:
@@ -51,7 +54,7 @@ def _texts(remember: Any) -> list[str]:
     return texts
 
 
-def _found_out(held: HeldRun, result: Any, scope: str) -> list[Fact]:
+def _facts_of_run(held: HeldRun, result: Any, scope: str) -> list[Fact]:
     events = read_all(held.store, held.run)
     story = Story(events)
     read = BoundedReader(held.store)
@@ -69,7 +72,7 @@ def _outcome(story: Story, result: Any, scope: str) -> Iterator[Fact]:
         return
     started = {} if story.view.started is None else contents_of(story.view.started.body)
     data = loads(encode(result, what="result"))
-    told = data if isinstance(data, str) else dumps(data, option=OPT_SORT_KEYS).decode()
-    text = f"{started['goal']}: {told}" if started.get("goal") else told
+    outcome = data if isinstance(data, str) else dumps(data, option=OPT_SORT_KEYS).decode()
+    text = f"{started['goal']}: {outcome}" if started.get("goal") else outcome
     if text.strip():
         yield fact_of(text[:FACT_TEXT_CHARS_MAX], tags=[_OUTCOME], scope=scope)

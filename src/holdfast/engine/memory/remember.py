@@ -1,12 +1,11 @@
-"""Facts that outlive their runs: kept once, found again by words and by meaning, superseded by what is newer.
+"""Keeps facts that outlive their runs, finds them by words and by meaning, and supersedes old ones.
 
-What finds a fact is written before the fact: killed in between, there is an index entry that leads nowhere, and whoever
-comes to it drops it. Written behind, the fact would be there and never found. In an index each content of a fact is an entry
-of its own, so that a change that was cut off leaves what was there findable.
-
-Crash windows: a fact that supersedes another says so itself, before the other one is marked; killed in between, whoever
-comes to the newer one first does not tell the older one, and whoever remembers it again makes the mark. A run keeps the fact before the mark in its journal that tells of it;
-killed in between, it keeps the same fact again, which is none more.
+Crash windows. The index entry is written before the fact: killed in between, the entry has no fact, and the
+next search drops it; in the other order, the fact would exist and never be found. Each version of a fact has
+an index entry of its own, so that a change that was cut off leaves the old version findable. A fact that
+supersedes another names it before the older one is marked: killed in between, a search that finds both hides
+the older one, and the next ``remember`` of the newer one marks it. A run keeps the fact before it records the
+mark: killed in between, the next attempt keeps the same fact again, which adds none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,23 +49,27 @@ from holdfast.model.search import BETWEEN, FACTS, Within
 from holdfast.stores.port import IndexPort
 
 _WHOLE: Final = f"{FACTS}:whole.2"
-"""The note that every fact is in the index, under its version as it is made now; it says with vectors of which embedder."""
+"""The note that every fact is in the index, and with vectors of which embedder.
+
+The number is that of the format.
+"""
 _ALIKE_MAX: Final = 8
-"""How many of the nearest, by words and by meaning, are looked at: is one of them the same, or superseded?"""
+"""How many of the nearest facts are compared with a new one, which may repeat or supersede them."""
 _USE_COUNTS_S: Final = 3_600
-"""What is recalled again and again within one piece of work is of use once."""
+"""Several recalls of a fact within this time count as one use."""
 _FOR_CONTEXT: Final = 5
 _TRIES: Final = 20
 _BATCH: Final = 256
 
 
-# -- keeping ----------------------------------------------------------------------------------------------------
+# -- keeping -------------------------------------------------------------------------------------------------
 
 
 def remember(session: StoreSession, fact: Fact) -> Fact:
-    """Keep the fact, or what is known already and says the same. Durable when it returns.
+    """Keep the fact, or return a known one that says the same. Durable on return.
 
-    Under a key that is taken, in the place of what was there. What it contradicts is superseded, and stays to be looked up.
+    A fact under a taken key replaces the one there. A fact that it contradicts is superseded, and can still
+    be looked up.
     """
     return with_index(
         session, lambda index: _remember(session, index, fact), ready=_filler(session), writes=True
@@ -81,6 +84,8 @@ def _remember(session: StoreSession, index: IndexPort | None, fact: Fact) -> Fac
         if known is not None and _says_the_same(known, fact):
             _supersede(session, index, known)
             return known
+        # Only a fact without a given key may merge with another: under a key, the program said which fact it
+        # is.
         if fact.id == id_of(fact.text):
             if known is not None and not known.superseded_by and known.value == fact.value:
                 return _merged(session, index, known, fact)
@@ -89,7 +94,7 @@ def _remember(session: StoreSession, index: IndexPort | None, fact: Fact) -> Fac
                 return _merged(session, index, alike[1], fact)
             fact = fact._replace(supersedes=alike[1].id if alike is not None else "")
         kept = fact._replace(created_at=at if known is None else known.created_at, changed_at=at)
-        if index is not None:
+        if index is not None:  # before the fact: see the crash windows above
             index.put(FACTS, _documents(session, [kept]), synced=True)
         if put_fact(store, kept, over=record):
             if index is not None:
@@ -100,7 +105,7 @@ def _remember(session: StoreSession, index: IndexPort | None, fact: Fact) -> Fac
 
 
 def edit(session: StoreSession, id_: str, scope: str, **fields: Any) -> Fact:
-    """Give a fact another text, other tags or another importance; it stays the same fact. UnknownFact."""
+    """Change the text, the tags or the importance of a fact, which keeps its id. May raise UnknownFact."""
     return with_index(
         session,
         lambda index: _edit(session, index, id_, scope, fields),
@@ -119,7 +124,7 @@ def _edit(
     if index is not None and not known.superseded_by:
         index.put(FACTS, _documents(session, [known._replace(**fields, changed_at=at)]), synced=True)
     changed = change(session.store, address(known), **fields, changed_at=at)
-    if changed is None:  # somebody has let it go meanwhile
+    if changed is None:  # another process has deleted it meanwhile
         raise UnknownFact(fact=id_, scope=scope or "no scope", store=session.store.url)
     if index is not None:
         index.drop(FACTS, address(changed), but=version_of(changed))
@@ -127,7 +132,7 @@ def _edit(
 
 
 def forget(session: StoreSession, id_: str, scope: str = "") -> bool:
-    """Let a fact go; False where there is none. Nothing finds it when it returns, and it is gone for good."""
+    """Delete a fact for good; False where there is none. No search finds it after the return."""
     key = key_of(id_, scope)
     is_gone = delete_fact(session.store, key)
     tidy_index(session.store, lambda index: index.drop(FACTS, key))
@@ -135,13 +140,13 @@ def forget(session: StoreSession, id_: str, scope: str = "") -> bool:
 
 
 def _says_the_same(known: Fact, fact: Fact) -> bool:
-    """Whether there is nothing new in a fact: neither where it comes from nor when it was of use counts."""
-    told = ("text", "scope", "tags", "importance", "value")
-    return not known.superseded_by and all(getattr(known, name) == getattr(fact, name) for name in told)
+    """Whether a fact adds nothing to a known one. Its origin and its uses do not count."""
+    compared = ("text", "scope", "tags", "importance", "value")
+    return not known.superseded_by and all(getattr(known, name) == getattr(fact, name) for name in compared)
 
 
 def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[str, Fact] | None:
-    """A fact of the same scope that says the same, or of which this is the newer state."""
+    """A fact of the same scope that says the same (``same``), or that this one supersedes."""
     from holdfast.core.memory.dedupe import compare
     from holdfast.engine.memory.fact_search import candidates, cosine_of
 
@@ -151,7 +156,7 @@ def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[
         known = find_whole(session.store, key)
         if known is None or known.superseded_by or known.id == fact.id or known.value != fact.value:
             continue
-        # Of the texts alone: tags and values are not what is said.
+        # The cosine of the texts alone: the index has vectors of the text together with tags and value.
         verdict = compare(fact.text, known.text, cosine_of(fact.text, known.text, session.embedder))
         if verdict != "apart":
             return verdict, known
@@ -159,7 +164,7 @@ def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[
 
 
 def _merged(session: StoreSession, index: IndexPort | None, known: Fact, fact: Fact) -> Fact:
-    """The fact that is known, with what the new one adds to it."""
+    """The known fact, with the tags and the importance that the new one adds."""
     tags = tuple(dict.fromkeys((*known.tags, *fact.tags)))
     importance = max(known.importance, fact.importance)
     if (tags, importance) == (known.tags, known.importance):
@@ -169,7 +174,7 @@ def _merged(session: StoreSession, index: IndexPort | None, known: Fact, fact: F
 
 
 def _supersede(session: StoreSession, index: IndexPort | None, fact: Fact) -> None:
-    """Mark what a fact took the place of. It stays to be looked up, and is not found any more."""
+    """Mark the fact that this one supersedes. It can be looked up by id, but no search finds it."""
     if not fact.supersedes:
         return
     key = key_of(fact.supersedes, fact.scope)
@@ -181,7 +186,7 @@ def _supersede(session: StoreSession, index: IndexPort | None, fact: Fact) -> No
 
 
 def take_in(session: StoreSession, fact: Fact) -> str:
-    """Keep a fact as it was kept elsewhere: ``added``, ``replaced`` where it is newer than what is here, or ``known``."""
+    """Keep a fact of another store: ``added``; ``replaced``, if newer than the one here; or ``known``."""
     return with_index(
         session, lambda index: _take_in(session, index, fact), ready=_filler(session), writes=True
     )
@@ -203,13 +208,13 @@ def _take_in(session: StoreSession, index: IndexPort | None, fact: Fact) -> str:
     raise busy(store, address(fact))
 
 
-# -- finding ----------------------------------------------------------------------------------------------------
+# -- finding -------------------------------------------------------------------------------------------------
 
 
 def recall(
     session: StoreSession, query: str, *, k: int, scope: str | None = None, tags: Iterable[str] = ()
 ) -> list[Recalled]:
-    """The facts that fit the query best; without one, the newest."""
+    """The ``k`` best facts for the query; without a query, the newest."""
     if k < 1:
         raise Misuse(problem=f"k={k}: that is no number of facts", advice="ask for one or more")
     return _recall(session, query, k, within(scope, tags))
@@ -226,7 +231,8 @@ def _recall_by(
     if not query.strip():
         newest = sorted(current_facts(session, bounds), key=lambda fact: fact.changed_at)
         return [Recalled(fact, 0.0) for fact in newest[::-1][:k]]
-    from holdfast.core.memory.terms import holds, query_of  # every program that opens a run loads this module
+    # Late imports, because every program that opens a run loads this module.
+    from holdfast.core.memory.terms import holds, query_of
     from holdfast.engine.memory.fact_search import find
 
     asked = query_of(query)
@@ -248,16 +254,16 @@ def _recall_by(
 
 
 def _drop_stale(index: IndexPort | None, key: str, fact: Fact | None) -> None:
-    """An entry that leads nowhere, or to what the fact said before."""
+    """Drop an index entry that has no fact, or an older version of it."""
     if index is not None:
         index.drop(FACTS, key, but="" if fact is None or fact.superseded_by else version_of(fact))
 
 
 def _used(session: StoreSession, index: IndexPort | None, fact: Fact, now: float) -> Fact:
-    """The fact, now that it was of use: that makes it stay longer."""
+    """Count a use of the fact, which raises its weight in later searches."""
     if now - fact.recalled_at < _USE_COUNTS_S:
         return fact
-    with suppress(StoreError):  # a store that cannot be written is still read
+    with suppress(StoreError):  # on a full disk, a recall still works
         used = change(session.store, address(fact), synced=False, recalled_at=now, recalls=fact.recalls + 1)
         if used is not None and index is not None:
             index.touch(FACTS, address(fact), at=used.used_at, uses=used.recalls)
@@ -266,7 +272,7 @@ def _used(session: StoreSession, index: IndexPort | None, fact: Fact, now: float
 
 
 def searchable(fact: Fact) -> str:
-    """What a fact is found by: its text, its tags, and the texts in its value."""
+    """The text by which a search finds a fact: its own, its tags, and the texts in its value."""
     from holdfast.core.memory.bm25 import texts_in
 
     value = loads(fact.value.stored) if isinstance(fact.value, UnreadValue) else fact.value
@@ -275,24 +281,31 @@ def searchable(fact: Fact) -> str:
 
 
 def version_of(fact: Fact) -> str:
-    """What a fact's content comes to, as far as it is found by it: the same whether its value can be read here or not."""
+    """A hash of what a search finds a fact by.
+
+    It does not depend on whether this process can decode the value.
+    """
     content = [fact.text, [*fact.tags], stored_value(fact)]
     return sha256(dumps(content, option=OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-# -- the index --------------------------------------------------------------------------------------------------
+# -- the index -----------------------------------------------------------------------------------------------
 
 
 def rebuild(session: StoreSession) -> int:
-    """Index all facts, with the embedder of this process, where the index was thrown away; how many there are. IndexLost."""
+    """Index all facts after the index was deleted, with this process's embedder. Returns their number.
+
+    IndexLost.
+    """
     index = watched(session.store.find_index())
     return 0 if index is None else _fill(session, index)
 
 
 def _filler(session: StoreSession) -> Callable[[IndexPort], None]:
-    """What makes an index ready: every fact is in it."""
+    """A function that adds every fact to an index that lacks them."""
 
     def fill(index: IndexPort) -> None:
+        # An index that was filled without an embedder has no vectors.
         whole = index.get_notes(_WHOLE).get(_WHOLE)
         has_more_now = whole == "" and session.embedder is not None
         if whole is None or has_more_now:
@@ -314,18 +327,19 @@ def _fill(session: StoreSession, index: IndexPort) -> int:
         if len(batch) == _BATCH:
             put()
     put()
+    # The note comes last: killed before it, the next process fills the index again.
     embedder = session.embedder
     index.put(FACTS, [], notes={_WHOLE: embedder.model if embedder else ""}, synced=True)
     return count
 
 
 def current_facts(session: StoreSession, bounds: Within) -> Iterator[Fact]:
-    """The facts that nothing has superseded, within these bounds."""
+    """The facts within these bounds that are not superseded."""
     return (fact for fact in facts(session.store, bounds) if not fact.superseded_by)
 
 
 def _searched(session: StoreSession, index: IndexPort | None, bounds: Within) -> Any:
-    """Where to look: the index, or what lies within the bounds."""
+    """The index to search; without one, a scan of the facts within the bounds."""
     if index is not None:
         return index
     from holdfast.engine.memory.fact_search import Scanned
@@ -356,45 +370,45 @@ def _texts(some: list[Fact]) -> list[Any]:
     ]
 
 
-# -- in a run -----------------------------------------------------------------------------------------------------
+# -- in a run ------------------------------------------------------------------------------------------------
 
 
 async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
-    """Keep a fact that the run found out, and tell so in its journal; a replay does neither. Synced when it returns."""
+    """Keep a fact and record that in the run's journal; a replay does neither. Synced on return."""
     fact = fact._replace(run=held.run)
     data = canonical(fields_of(fact), what=f"{REMEMBERED} of run {held.run}")
     asked = marks.ask(held, REMEMBERED, data)
     try:
         recorded = marks.given(held, asked)
         if recorded is not None:
-            told = fact_from(await runtime.store(marks.recorded_value, held, recorded, REMEMBERED))
-            return told._replace(event=told.event or recorded.seq)
+            replayed = fact_from(await runtime.store(marks.recorded_value, held, recorded, REMEMBERED))
+            return replayed._replace(event=replayed.event or recorded.seq)
         held.require_journal(REMEMBERED)
         kept: Fact = await runtime.store(remember, held.session, fact)
         seq = await marks.append(held, runtime, asked, encode(fields_of(kept), what=REMEMBERED))
-        if kept.event or kept.run != held.run:  # it was known before
+        if kept.event or kept.run != held.run:  # an earlier run, or an earlier event, has kept it
             return kept
-        await runtime.store(_tell_event, held, kept, seq)
+        await runtime.store(_note_event, held, kept, seq)
         return kept._replace(event=seq)
     finally:
         held.land(asked.site)
 
 
-def _tell_event(held: HeldRun, fact: Fact, seq: int) -> None:
-    with suppress(StoreError):  # the fact is kept, and names its run
+def _note_event(held: HeldRun, fact: Fact, seq: int) -> None:
+    with suppress(StoreError):  # a convenience only: the fact is durable, and names its run
         change(held.store, address(fact), synced=False, event=seq)
 
 
 async def recall_in_run(
     held: HeldRun, runtime: Runtime, query: str, k: int, scope: str | None, tags: Iterable[str]
 ) -> list[Recalled]:
-    """The facts that fit the query best, drawn once: the same in every replay. Synced when it returns."""
+    """The best facts for the query. A replay returns the recorded ones. Synced on return."""
     wanted = sorted(listed(tags))
     asked = {"query": query, "k": k, "scope": scope, "tags": wanted}
 
     def make() -> dict[str, Any]:
         found = recall(held.session, query, k=k, scope=scope, tags=wanted)
-        return _told(held, query, found)
+        return _as_mark(held, query, found)
 
     data = canonical(asked, what=f"{RECALLED} of run {held.run}")
     drawn: dict[str, Any] = await marks.draw(held, runtime, RECALLED, make, data)
@@ -402,10 +416,10 @@ async def recall_in_run(
 
 
 async def recall_for_context(held: HeldRun, runtime: Runtime, query: str, scopes: Iterable[str]) -> None:
-    """Record what other runs have left in memory that fits; nothing, where there is nothing. Flushed when it returns."""
+    """Record facts of other runs that fit the query; no record where there are none. Flushed on return."""
     found: list[Recalled] = await runtime.store(_for_context, held, query, sorted({*scopes}))
     if found:
-        data = encode(_told(held, query, found), what=RECALLED)
+        data = encode(_as_mark(held, query, found), what=RECALLED)
         asked = marks.ask(held, RECALLED, b"context")
         try:
             await marks.append(held, runtime, asked, data)
@@ -414,7 +428,10 @@ async def recall_for_context(held: HeldRun, runtime: Runtime, query: str, scopes
 
 
 def _for_context(held: HeldRun, query: str, scopes: list[str]) -> list[Recalled]:
-    """Of everybody's facts and of those of these scopes, what fits; never of others': what is one user's is not another's."""
+    """The best facts without a scope and of these scopes.
+
+    Never of other scopes: they may be another user's.
+    """
     session = held.session
     if not session.store.scan_records(SPACE, limit=1):
         return []
@@ -423,8 +440,8 @@ def _for_context(held: HeldRun, query: str, scopes: list[str]) -> list[Recalled]
     return [one for one in found if one.fact.run != held.run][:_FOR_CONTEXT]
 
 
-def _told(held: HeldRun, query: str, found: list[Recalled]) -> dict[str, Any]:
-    told = [
+def _as_mark(held: HeldRun, query: str, found: list[Recalled]) -> dict[str, Any]:
+    recalled = [
         {"fact": fields_of(one.fact), "score": one.score, "own": one.fact.run == held.run} for one in found
     ]
-    return {"text": f"{len(told)} on {query!r}", "found": told}
+    return {"text": f"{len(recalled)} on {query!r}", "found": recalled}

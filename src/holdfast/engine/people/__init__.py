@@ -1,1 +1,1 @@
-"""Questions, approvals, waits, promises and messages at work."""
+"""Asks people, waits, and exchanges promises and messages with other runs."""

@@ -1,9 +1,9 @@
-"""Approval of a tool call: a person is asked before the effect, about exactly this tool with exactly these arguments.
+"""Asks a person to approve a tool call, with exactly these arguments, before it is made.
 
-The question stands before the call, outside of it: while somebody thinks about it nothing was begun, and nothing is in
-doubt. Approved, the call is made once; denied, it is not made, no intent is written, and the caller is told so in words,
-because a model can go on from a denial. Both are the same in every replay. An approval is for one call in one history:
-a fork, or the run after a rewind, that comes to the call itself asks again.
+The question comes before the call's intent: until a person decides, nothing is begun and nothing is in doubt.
+An approved call is made once. A denied one is not made and has no intent; its caller gets a text that says
+so, because a model can continue from a denial. A replay gives the same result. An approval counts for one
+call in one history: a fork, or the run after a rewind, asks again when it reaches the call.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from holdfast.model.event_fields import fields_of
 
 
 class Decision(NamedTuple):
-    """The event that approves the call; or what the caller is told instead of making it."""
+    """The event that approves the call, or the text that the caller gets instead of a result."""
 
     approved_seq: int
     denial: str = ""
 
 
 class Approvals(Feature):
-    """Calls of this held run that a person must approve."""
+    """Asks for approval of the calls of one held run."""
 
     async def permit(
         self,
@@ -43,7 +43,7 @@ class Approvals(Feature):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> CallOptions | Denied:
-        """The call with its approval, or what the program is given instead. AwaitingAnswer where nobody has decided."""
+        """The call options with the approval, or the denial. AwaitingAnswer while no person has decided."""
         if not call_options.approve:
             return call_options
         decision = await decide(self.held, runtime, call_options, name, fn, args, kwargs)
@@ -61,12 +61,13 @@ async def decide(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Decision:
-    """What was decided about this call. AwaitingAnswer (parked) where nobody has."""
+    """The decision about this call. AwaitingAnswer parks the run while there is none."""
     here, _ = place(held, name)
     bound = bind(fn, args, kwargs, call_options.ignore)
     arguments = canonical_arguments(bound, what=f"call of {name!r}")
     text = _question(call_options, name, bound, loads(arguments))
     while True:
+        # An old approval may be of another history: then the next round asks again.
         decision = await decide_about(held, runtime, name, bound, text)
         if decision.denial or _is_for_this(held, site_of(here.scope, name, arguments), decision.approved_seq):
             return decision
@@ -75,7 +76,10 @@ async def decide(
 async def decide_about(
     held: HeldRun, runtime: Runtime, name: str, arguments: dict[str, Any], question: str
 ) -> Decision:
-    """What a person said about calling this tool with exactly these arguments. AwaitingAnswer where nobody has."""
+    """A person's decision about this tool with exactly these arguments.
+
+    AwaitingAnswer while there is none.
+    """
     inquiry = Inquiry(question, bool, {"tool": name, "arguments": arguments})
     answer, seq = await answered(held, runtime, inquiry)
     if answer.value:
@@ -84,7 +88,7 @@ async def decide_about(
 
 
 def usual_question(name: str, arguments: Any) -> str:
-    """What is asked where nothing else is said."""
+    """The question for a tool that declares none."""
     return f"May {call_text(name, arguments)} run?"
 
 
@@ -95,7 +99,7 @@ def _question(call_options: CallOptions, name: str, bound: dict[str, Any], argum
 
 
 def _is_for_this(held: HeldRun, site: str, seq: int) -> bool:
-    """Whether the call was begun with this approval; or was not begun, and this history was not left since."""
+    """Whether the approval counts for this call: the call began with it, or no fork or rewind came since."""
     call = held.view.calls.get(f"{site}.{held.next_number(site)}")
     if call is not None and call.seq:
         return bool(fields_of(held.intent_of(call)).get("approved") == seq)

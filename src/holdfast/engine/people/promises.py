@@ -1,7 +1,7 @@
-"""Promises at work: made, kept and broken by a program, and told to the run that they are made to.
+"""Records promises that a program makes, keeps and breaks, and sends them to the run they are made to.
 
-That a promise was made is a record like a mark. Telling the other run is a step of its own behind it, safe to repeat: killed
-in between, it is told when the program comes to it again, and whoever hears it twice hears nothing new.
+Crash window: a promise is recorded like a mark, and a second, idempotent step sends the letter. Killed in
+between, the replaying program sends it. A receiver ignores a letter that it knows.
 """
 
 from datetime import datetime
@@ -37,7 +37,10 @@ _SETTLE: Final = "settle promise"
 async def promise(
     held: HeldRun, runtime: Runtime, text: str, to: str, due: datetime | float | None
 ) -> Promise:
-    """Record a promise, and tell it to the run it is made to, if that is one of this store. Durable when it returns."""
+    """Record a promise, and send it to the run it is made to, if this store has that run.
+
+    Durable on return.
+    """
     promises.check_text("the text", text)
     to = to and check_name("receiver's", to, RUN_ID_CHARS_MAX)
     due_at = None if due is None else wall_time(due, "run.promise(due=…)")
@@ -49,7 +52,7 @@ async def promise(
     made, tells = await _recorded(
         held, runtime, asked, Kind.PROMISE_MADE, Promise(id_, "", "", to, "open", 0), fields, {"text": text}
     )
-    # As it was made: what became of it since, a replay comes to later.
+    # As it was when it was made: a replay must not see here how it ended later.
     made = made._replace(state="open", note="", settled_at=None, seqs=made.seqs[:1])
     if tells:
         await _tell(held, runtime, made)
@@ -59,7 +62,10 @@ async def promise(
 async def settle(
     held: HeldRun, runtime: Runtime, named: Promise | str, how: Literal["kept", "broken"], note: str
 ) -> Promise:
-    """Record that a promise was kept or broken, and tell whoever it was made to. Durable when it returns. Misuse; see ``find``."""
+    """Record that a promise was kept or broken, and send that to its receiver. Durable on return.
+
+    May raise Misuse; see ``find``.
+    """
     if note:
         promises.check_text("what is said", note)
     found = promises.find(PROMISES.of(held.view), named, held.run)
@@ -88,7 +94,10 @@ async def _recorded(
     fields: dict[str, Any],
     parts: dict[str, Any],
 ) -> tuple[Promise, bool]:
-    """The promise as it stands now that this is on record, which it may have been before; and whether a run is to be told."""
+    """Record the event, unless a replay finds it recorded. Returns the promise, and whether to send a letter.
+
+    Whether there is a receiver is recorded, too: a replay must make the same calls, even if that run is gone.
+    """
     try:
         recorded = given(held, asked)
         if recorded is None:
@@ -101,7 +110,7 @@ async def _recorded(
             tells = bool(fields_of(await runtime.store(held.body_of, recorded)).get("tells"))
     finally:
         held.land(asked.site)
-    # In a fork, what its origin had promised is known under the origin's name.
+    # In a fork, a promise of its origin has an id derived from the origin.
     return PROMISES.of(held.view)[about.id if recorded is None else held.view.calls[asked.key].name], tells
 
 
@@ -112,7 +121,7 @@ def _fold(held: HeldRun, event: Draft, seq: int) -> None:
     PROMISES.of(held.view).add(held.view, folded)
 
 
-# -- telling the other run ---------------------------------------------------------------------------------------------
+# -- telling the other run -----------------------------------------------------------------------------------
 
 
 async def _tell(held: HeldRun, runtime: Runtime, promise: Promise) -> None:
@@ -127,11 +136,11 @@ async def _tell(held: HeldRun, runtime: Runtime, promise: Promise) -> None:
 
 
 def _post(store: StorePort, promise: Promise, *, at: float) -> str:
-    """Leave word with the run; what became of it. That it is no run here, or takes nothing in, is no failure of the promise."""
+    """Send the letter. Returns a text about it: a receiver that is absent, over or sealed is no failure."""
     row = store.find_run(promise.to)
     if row is None:
         return f"{promise.to} is no run of this store"
-    if row.status in OVER:  # it hears nothing any more
+    if row.status in OVER:
         return f"not told: {promise.to} is {row.status}"
     try:
         check_may_act(store, row)

@@ -1,11 +1,11 @@
-"""Questions to people: asked once, answered once, from anywhere and however late.
+"""Asks people questions: each is asked once and answered once, from any process and at any later time.
 
-A question is bound to what it is about: its text, the exact action and arguments, and what may be answered are its
-identity, so an answer can never count for anything else. The answer comes as a letter; the holder takes it in with the
-append that records it, and the first one taken in counts. Without one the run parks, or waits in the process.
+The identity of a question is its text, the exact action and arguments, and the possible answers, so an answer
+cannot count for anything else. An answer is a letter; the holder consumes it in the append that records it,
+and the first one counts. Without an answer the run parks, or waits in the process.
 
-Crash windows: before ``question.asked`` nobody was asked. After it the question stands, and whoever runs the program next
-comes back to it. A letter that was not taken in lies where it lay.
+Crash windows: killed before ``question.asked`` is recorded, no one was asked. Killed after it, the question
+is open, and the next attempt reaches it again. A letter that no append has consumed is still in the inbox.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ ASK = "ask"
 
 
 class Inquiry(NamedTuple):
-    """What a program asks."""
+    """A question of the program, and how to wait for its answer."""
 
     text: str
     returns: Any = None
@@ -57,12 +57,15 @@ class Inquiry(NamedTuple):
 
 
 async def inquire(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> Any:
-    """What somebody has answered. AwaitingAnswer (parked) where nobody has; QuestionExpired, in every replay too."""
+    """The answer.
+
+    AwaitingAnswer parks the run while there is none; QuestionExpired, which a replay raises again.
+    """
     return (await answered(held, runtime, inquiry))[0].value
 
 
 async def answered(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> tuple[Answer, int]:
-    """As ``inquire``, with who answered and why, and the event that records it."""
+    """The answer as in ``inquire``, with its author and reason, and the event that records it."""
     wants = _wants(inquiry)
     about = canonical(inquiry.about, what=f"about= of a question of run {held.run}")
     identity = canonical([inquiry.text, as_data(wants)], what="question") + b"\0" + about
@@ -110,7 +113,7 @@ def _given(held: HeldRun, asked: RequestedCall, outcome: Outcome, returns: Any) 
     return Answer(value, tree["by"], tree.get("reason", ""))
 
 
-# -- asking and waiting ----------------------------------------------------------------------------------------------
+# -- asking and waiting --------------------------------------------------------------------------------------
 
 
 async def _await(
@@ -121,7 +124,7 @@ async def _await(
     if question is None:
         held.require_journal(ASK)
         question = await _pose(held, runtime, asked, inquiry, wants, about)
-        # Others who were started beside this one ask theirs too, before the first of them parks the run.
+        # Let concurrent tasks ask their questions, too, before this one parks the run.
         await runtime.sleep(clock, 0)
     ASKED.of(held).posed.add(asked.key)
     wait = InboxWait(held, runtime, ASK)
@@ -142,7 +145,7 @@ async def _await(
 
 
 def _left_s(question: Question, park_at: float | None, wall: float, monotonic: float) -> float:
-    """How long there is to wait in this process."""
+    """The seconds left to wait in this process."""
     left_s = float("inf") if park_at is None else park_at - monotonic
     return left_s if question.expires_at is None else min(left_s, question.expires_at - wall)
 
@@ -151,7 +154,7 @@ async def _pose(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Question:
     """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
-    scope, after, forked = asked.point
+    scope, after, forked, _ = asked.point
     journal = held.require_journal(ASK)
     at = held.clock.wall()
     parts = {"question": inquiry.text, "wants": as_data(wants)}
@@ -204,7 +207,7 @@ async def _expire(held: HeldRun, runtime: Runtime, asked: RequestedCall, questio
     return outcome
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------
+# -- answers -------------------------------------------------------------------------------------------------
 
 
 class Questions(Feature):
@@ -213,21 +216,21 @@ class Questions(Feature):
     def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.posed = set[str]()
-        """Those that the program has asked in this attempt, by key."""
+        """The keys of the questions that the program has asked in this attempt."""
         self._lock = Lock()
 
     def next_id(self) -> str:
-        """The id of one more question, for people to type."""
+        """The id of a new question, short enough to type."""
         with self._lock:
             fold = QUESTIONS.of(self.held.view)
             fold.asked += 1
             return f"q{fold.asked}"
 
     async def letter(self, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:
-        """Put away an answer to a question that is not open. The others wait until the program comes to ask."""
+        """Delete an answer to a question that is not open. Others stay until the program asks."""
         open_seqs = {question.seq for question in QUESTIONS.of(self.held.view).open.values()}
         if letter["seq"] not in open_seqs:
-            await _put_away(self.held, runtime, record, "it answers nothing that is still asked")
+            await _discard(self.held, runtime, record, "it answers nothing that is still asked")
 
 
 ASKED: Final = Slot("questions", Questions)
@@ -236,7 +239,7 @@ ASKED: Final = Slot("questions", Questions)
 async def _take_in(
     held: HeldRun, runtime: Runtime, question: Question, returns: Any, found: Sequence[Letter]
 ) -> None:
-    """Record the answer to this question, if a fitting one is among the letters."""
+    """Record the answer to this question, if a valid one is among the letters; delete invalid ones."""
     for record, letter in found:
         if letter["kind"] != "answer" or letter["seq"] != question.seq:
             continue
@@ -246,7 +249,7 @@ async def _take_in(
             plain = fit(question.wants, decode(dumps(letter["value"]), what="answer"))
             event = _answer(question, letter, typed(returns, plain))
         except UnfitError as unfit:
-            await _put_away(held, runtime, record, str(unfit))
+            await _discard(held, runtime, record, str(unfit))
         else:
             await _record(held, runtime, question, event, good=True, consumed=(record.key,))
             return
@@ -259,8 +262,8 @@ def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
     return draft(Kind.QUESTION_ANSWERED, question.id, question.key, fields, data, parts=parts)
 
 
-async def _put_away(held: HeldRun, runtime: Runtime, record: Record, problem: str) -> None:
-    log().warning("letter %s for run %s is put away: %s", record.key, held.run, problem)
+async def _discard(held: HeldRun, runtime: Runtime, record: Record, problem: str) -> None:
+    log().warning("letter %s for run %s is deleted: %s", record.key, held.run, problem)
     await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
 
 
@@ -273,12 +276,13 @@ async def _record(
     good: bool,
     consumed: tuple[str, ...] = (),
 ) -> None:
-    """Record how the question ended; the program is given it next."""
+    """Record how the question ended, and let the program find the outcome."""
     journal = held.require_journal(ASK)
     seq: int | None = None
     try:
         seq = await journal.append(runtime, [event], held.clock.wall(), consumed=consumed)
     except BaseException as cut:
+        # Cancelled while the store wrote: the event is in the journal, so the view must have it.
         seq = written_despite(cut)
         raise
     finally:

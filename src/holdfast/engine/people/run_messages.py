@@ -1,8 +1,9 @@
-"""Messages between the runs of one store: sent as a step that is safe to repeat, received into the journal, each once.
+"""Sends messages between the runs of one store: an idempotent step sends, and the receiver records each once.
 
-A message is a letter. Its id is the idempotency key of the call that sends it, so a sender that was killed and comes back
-does not send a second one; the receiver drains it in the append that records it, and puts away one that it has had.
-Killed anywhere on either side, every message is received once, and in the order in which its sender has sent it.
+A message is a letter. Its id is the idempotency key of the call that sends it, so a killed sender that
+repeats the call does not send a second one. The receiver consumes the letter in the append that records it,
+and deletes one that it has received before. Invariant: after a kill on either side, every message is received
+once, and those of one sender in the order of sending.
 """
 
 from collections.abc import Iterable
@@ -42,11 +43,14 @@ RECEIVE: Final = "receive"
 _TREATMENT: Final = READ._replace(effect="idempotent", manner="off")
 
 
-# -- sending -----------------------------------------------------------------------------------------------------------
+# -- sending -------------------------------------------------------------------------------------------------
 
 
 async def send(held: HeldRun, runtime: Runtime, to: str, message: Any) -> None:
-    """Leave a message with another run of this store. Durable when it returns. UnknownRun, Undeliverable, RunSealed; TooLarge."""
+    """Send a message to another run of this store. Durable on return.
+
+    May raise UnknownRun, Undeliverable, RunSealed, TooLarge.
+    """
     check_run_id(to)
 
     def perform() -> None:
@@ -63,24 +67,25 @@ def _post(held: HeldRun, to: str, value: bytes, key: str) -> None:
     if row is None:
         raise UnknownRun(run=to, store=store.url)
     if row.status in OVER or row.status == Status.SEALED:
-        if key in _received_by(store, to):  # we were killed before we had it on record that it is sent
+        if key in _received_by(
+            store, to
+        ):  # an earlier attempt sent it, and was killed before it recorded that
             return
         check_may_act(store, row)
         raise Undeliverable(run=to, problem=f"is {row.status}, and receives nothing any more")
     check_may_act(store, row)
-    lying = [letter for _, letter in inbox.waiting(store, to) if letter["kind"] == MESSAGE]
-    if len(lying) >= INBOX_MESSAGES_MAX and all(letter["id"] != key for letter in lying):
+    unread = [letter for _, letter in inbox.waiting(store, to) if letter["kind"] == MESSAGE]
+    if len(unread) >= INBOX_MESSAGES_MAX and all(letter["id"] != key for letter in unread):
         raise TooLarge(
-            what=f"the inbox of run {to}", size=len(lying) + 1, size_max=INBOX_MESSAGES_MAX, unit="messages"
+            what=f"the inbox of run {to}", size=len(unread) + 1, size_max=INBOX_MESSAGES_MAX, unit="messages"
         )
     body, blobs = _packed(value)
     assert held.journal is not None
-    # How far the sender's journal had come tells its messages' order, whatever its clock does.
+    # The sender's head gives the order of its messages, even if its clock goes back.
     content = {"kind": MESSAGE, "id": key, "from": held.run, "n": held.journal.head, "body": body}
     inbox.post(store, to, f"{MESSAGE}-{key}", content, blobs, at=held.clock.wall())
-    check_may_act(
-        store, store.find_run(to) or row
-    )  # if it was sealed just now, nobody will look into its inbox
+    # Checked again: if the run was sealed in between, no process will read its inbox.
+    check_may_act(store, store.find_run(to) or row)
 
 
 def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
@@ -91,16 +96,16 @@ def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
 
 
 def _received_by(store: StorePort, run: str) -> set[str]:
-    """The messages that a run's journal has, by id."""
+    """The ids of the messages in a run's journal."""
     events = read_all(store, run)
     return {fields_of(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
 
 
-# -- receiving ---------------------------------------------------------------------------------------------------------
+# -- receiving -----------------------------------------------------------------------------------------------
 
 
 class Received(Feature):
-    """The messages that the journal of a held run has, by their ids; None until one is received."""
+    """The ids of the messages in the journal of a held run; None until the program receives."""
 
     def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
@@ -111,7 +116,10 @@ RECEIVED: Final = Slot("messages", Received)
 
 
 async def receive(held: HeldRun, runtime: Runtime, wait_s: float | None) -> Message:
-    """The next message, recorded before it is returned: the same in every replay. AwaitingMessage (parked) where none comes."""
+    """The next message, recorded before it is returned. A replay returns the recorded one.
+
+    AwaitingMessage parks the run where none comes in time.
+    """
     asked = ask(held, RECEIVE, b"")
     try:
         recorded = given(held, asked)
@@ -137,7 +145,7 @@ async def _await(held: HeldRun, runtime: Runtime, asked: RequestedCall, wait_s: 
     clock = held.clock
     received = RECEIVED.of(held)
     if received.ids is None:
-        # One of them may lie there a second time, where its sender was killed.
+        # A sender that was killed may have sent a recorded message a second time.
         received.ids = await runtime.store(_received_by, held.store, held.run)
     wait = InboxWait(held, runtime, RECEIVE)
     park_at = None if wait_s is None else clock.monotonic() + wait_s
@@ -156,7 +164,7 @@ async def _await(held: HeldRun, runtime: Runtime, asked: RequestedCall, wait_s: 
 async def _take(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, found: Iterable[Letter]
 ) -> Outcome | None:
-    """Record the first message that lies there; None where there is none, or another task has it."""
+    """Record the first message of the inbox; None where there is none, or another task got it."""
     ids = RECEIVED.of(held).ids
     assert ids is not None
     for record, letter in in_order(found):
@@ -164,7 +172,7 @@ async def _take(
             log().info("letter %s for run %s was received before", record.key, held.run)
             await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
             continue
-        ids.add(letter["id"])  # tasks that receive side by side get one each
+        ids.add(letter["id"])  # before the append, so that concurrent tasks get different messages
         event = _received(asked, letter)
         journal = held.require_journal(RECEIVE)
         seq: int | None = None
@@ -176,7 +184,7 @@ async def _take(
                 ids.discard(letter["id"])
             raise
         finally:
-            if seq is not None:  # cut off behind the write, the next call is given it
+            if seq is not None:  # also after a cancellation during the write: the next call returns it
                 held.view.give(asked.key, event.name, Outcome(seq, True, held.points, event.body))
         return given(held, asked)
     return None
@@ -191,7 +199,7 @@ def _received(asked: RequestedCall, letter: dict[str, Any]) -> Draft:
 
 
 def in_order(found: Iterable[Letter]) -> list[Letter]:
-    """The messages among these letters: by when they were sent, and each sender's in the order of its journal."""
+    """The messages among these letters in their order, but those of one sender in its journal's order."""
     messages = [pair for pair in found if pair[1]["kind"] == MESSAGE]
     of_sender: dict[str, list[Letter]] = {}
     for pair in sorted(messages, key=lambda pair: pair[1]["n"], reverse=True):

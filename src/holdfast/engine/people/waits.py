@@ -1,11 +1,11 @@
-"""Waiting: for a time, for an answer, for a provider. One mechanism for all of them.
+"""Waits for a time, an answer, a message or a provider, with one mechanism.
 
-That the run waits is a record, from ``wait.started`` to ``wait.ended``: a process that comes back to it goes on with the
-same wait. In the process, a ``InboxWait`` lets time pass: a letter wakes it at once, one that cancels the run ends it, and it
-looks up every few seconds, so that a wall clock that jumps is noticed.
+``wait.started`` and ``wait.ended`` record a wait; a later attempt continues an open one. In the process,
+``InboxWait`` waits: a letter wakes it at once, a cancellation ends it, and it looks up every few seconds to
+notice a wall clock that jumps.
 
-A sleep of so many seconds lasts these by the monotonic clock, whatever the wall clock does. What is left of it after a
-restart only the wall clock can tell: never less than nothing, and never more than the whole.
+A sleep of so many seconds is measured by the monotonic clock. What is left after a restart is known by the
+wall clock only; it is bounded to between zero and the whole length.
 """
 
 from collections.abc import Callable
@@ -37,11 +37,11 @@ Letter = tuple[Record, dict[str, Any]]
 _UNTIL: Final = b"until"
 
 
-# -- for a time ------------------------------------------------------------------------------------------------------
+# -- for a time ----------------------------------------------------------------------------------------------
 
 
 async def sleep(held: HeldRun, runtime: Runtime, seconds: float, wait_s: float | None) -> None:
-    """Wait so long, across restarts. Sleeping (parked) where more than ``wait_s`` is left."""
+    """Wait so long, across restarts. Sleeping parks the run where more than ``wait_s`` is left."""
     if not isfinite(seconds) or seconds < 0:
         raise Misuse(problem=f"run.sleep({seconds!r}) cannot be", advice="give seconds, 0 or more")
     clock = held.clock
@@ -54,12 +54,15 @@ async def sleep(held: HeldRun, runtime: Runtime, seconds: float, wait_s: float |
         end = clock.monotonic() + left_s
         return lambda: end - clock.monotonic()
 
-    # Its length is part of what it is: of sleeps side by side, each finds its own record again.
+    # The length is part of the identity, so that concurrent sleeps find their own records in a replay.
     await _sleep(held, runtime, dumps(seconds), until, left_of, wait_s)
 
 
 async def sleep_until(held: HeldRun, runtime: Runtime, when: datetime | float, wait_s: float | None) -> None:
-    """Wait for a time of the wall clock, across restarts. Sleeping (parked) where it is further away than ``wait_s``."""
+    """Wait for a time of the wall clock, across restarts.
+
+    Sleeping parks the run where that is too far away.
+    """
     at = wall_time(when, "run.sleep_until")
     clock = held.clock
 
@@ -67,7 +70,7 @@ async def sleep_until(held: HeldRun, runtime: Runtime, when: datetime | float, w
         del is_new
         return lambda: (waiting.until or 0.0) - clock.wall()
 
-    # The time is no part of what it is: a program that computes it anew each time keeps the first.
+    # The time is not part of the identity: a program that computes it in each attempt keeps the first one.
     await _sleep(held, runtime, _UNTIL, lambda _: at, left_of, wait_s)
 
 
@@ -108,7 +111,7 @@ async def _sit(
         await wait.pause(left_s)
 
 
-# -- the record ------------------------------------------------------------------------------------------------------
+# -- the record ----------------------------------------------------------------------------------------------
 
 
 async def begin(
@@ -122,7 +125,7 @@ async def begin(
     what: str = "",
     why: str = "",
 ) -> Waiting:
-    """Record that this call waits, unless it is recorded already. Durable when it returns."""
+    """Record that this call waits, unless it is recorded already. Durable on return."""
     known = WAITS.of(held.view).open.get(asked.key)
     if known is not None:
         return known
@@ -136,7 +139,7 @@ async def begin(
 
 
 async def end(held: HeldRun, runtime: Runtime, waiting: Waiting, how: How) -> None:
-    """Record that the wait is over. Durable when it returns."""
+    """Record that the wait is over. Durable on return."""
     waited_s = round(max(0.0, held.clock.wall() - waiting.since), 3)
     event = draft(Kind.WAIT_ENDED, waiting.name, waiting.key, {"how": how, "waited_s": waited_s})
     seq = await _append(held, runtime, event)
@@ -151,7 +154,10 @@ async def _append(held: HeldRun, runtime: Runtime, event: Draft) -> int:
 
 
 def ask(held: HeldRun, name: str, identity: bytes) -> RequestedCall:
-    """Who a call that waits is. Misuse inside of a once effect: whether that happened, nobody would know meanwhile."""
+    """The identity of a call that waits.
+
+    Misuse inside a once effect, which would be in doubt all the while.
+    """
     asked = marks.ask(held, name, identity)
     if asked.here.leaf:
         held.unclaim(asked.site, asked.n)
@@ -163,21 +169,21 @@ def ask(held: HeldRun, name: str, identity: bytes) -> RequestedCall:
     return asked
 
 
-# -- in the process --------------------------------------------------------------------------------------------------
+# -- in the process ------------------------------------------------------------------------------------------
 
 
 class InboxWait:
-    """One wait in this process: looks into the inbox, and lets time pass until there is something new in it."""
+    """One wait in this process: reads the inbox, and pauses until it changes."""
 
     def __init__(self, held: HeldRun, runtime: Runtime, what: str) -> None:
-        """``what`` names who waits."""
+        """``what`` names the call that waits."""
         self._held = held
         self._runtime = runtime
         self._what = what
         self._seen = Cursor(0, 0)
 
     async def look(self) -> list[Letter]:
-        """The letters that lie there. Cancelled, if one of them says so; LeaseLost."""
+        """The letters in the inbox. Cancelled if one of them cancels the run; LeaseLost."""
         held, runtime = self._held, self._runtime
         journal = held.require_journal(self._what)
         found, count = await runtime.store(inbox.looked_through, held.store, held.run)
@@ -192,7 +198,7 @@ class InboxWait:
         return found
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass after a look: at most so long, and no longer than until the next look is due."""
+        """Wait for a new letter: at most so long, and at most until the next look is due."""
         held = self._held
         timeout_s = max(0.0, min(seconds, WAIT_LOOK_S))
         await self._runtime.listen(held.session.wakeup, held.run, self._seen, timeout_s)

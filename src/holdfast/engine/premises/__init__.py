@@ -1,1 +1,1 @@
-"""Premises at work: noted, probed, compared."""
+"""Notes what a run relies on, and checks it when the run is resumed."""

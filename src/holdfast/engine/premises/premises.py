@@ -1,11 +1,12 @@
-"""Premises as a run goes on: noted as the program comes to them, looked at when it is resumed, and what follows.
+"""Notes premises as the program reaches them, checks them when the run is resumed, and acts on the verdicts.
 
-What the program declares (``depends_on``, and in ``artifacts`` what it made) is a record with a place, consumed on replay like
-a mark: looked at again then, a file that was tampered with would become its own premise. Code is noted in the intent of the first call of a
-function, so it costs no write of its own, and none is there without the call it belongs to. Packages stand in the
-attempt's own record, a model in its calls.
+A declaration (``depends_on``, or an artifact) is recorded with its call site and consumed by a replay like a
+mark. A replay does not look again: a file that was tampered with would become its own premise. Code is noted
+in the intent of the first call of a function, which costs no write of its own. Packages are in the attempt's
+record, a model is in its calls.
 
-Crash windows: what does not hold is recorded before the run stops for it; killed in between, the next attempt finds it again.
+Crash window: a broken premise is recorded before the run stops for it. Killed in between, the next attempt
+finds it again.
 """
 
 # ruff: noqa: PTH109, PTH118, PTH119 - pathlib is not loaded for a few names
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from holdfast.engine.steps.step import Work
     from holdfast.model.store_rows import Record
 
-_LATER: Final = "is told when the program comes to it"
+_LATER: Final = "is checked when the program comes to it"
 _ANY_MORE: Final = " any more"
 _OUTSIDE: Final = PLACES | {"endpoint"}
 
@@ -66,27 +67,27 @@ class Premises(AttemptPremises):
     """The premises of one held run."""
 
     async def entered(self, runtime: Runtime) -> None:
-        """A resumed run is looked at before its program runs."""
+        """Check the premises of a resumed run before its program runs."""
         if self.held.resumed:
             await check(self.held, runtime)
 
     def meet(
         self, runtime: Runtime, call_options: CallOptions, name: str, fn: Callable[..., Any]
     ) -> "Coroutine[Any, Any, None] | None":
-        """A call is asked for: nothing to do where its function was met before."""
+        """Check the function of a call; None where this attempt has checked it before."""
         if self.met.get(name, self) is getattr(fn, "__code__", None):
             return None
         return meet(self.held, runtime, call_options, name, fn)
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
-        """What is new of the function that is called. It comes first, so that a fold finds it without looking."""
+        """Put new premises of the function first in its intent, so that a fold need not parse the rest."""
         if not self.to_note or work.call_options.effect == "model":
             return fields
         noted = self.to_note.pop(work.asked.name, None)
         return fields if noted is None else {"noted": notes(noted), **fields}
 
     async def letter(self, runtime: Runtime, record: "Record", letter: dict[str, Any]) -> None:
-        """A person takes a premise as it is now: from here on the run relies on that."""
+        """Record that a person accepts a premise as it is now. The run relies on that from then on."""
         held, premise = self.held, accepted_in(letter)
         assert held.journal is not None
         event = note_of(premise, {"via": "person", "by": letter["by"]})
@@ -98,17 +99,20 @@ ATTEMPT_PREMISES: Final = Slot("premises", Premises)
 
 
 def accepted_in(letter: dict[str, Any]) -> Premise:
-    """The premise that a letter accepts, as its writer found it; without facts, whatever comes."""
+    """The premise that a letter accepts, with the facts that its writer found; without facts, any will do."""
     return Premise(letter["premise"], letter["name"], letter["facts"], letter["policy"])
 
 
-# -- declared by the program -------------------------------------------------------------------------------------
+# -- declared by the program ---------------------------------------------------------------------------------
 
 
 async def depends_on(
     held: "HeldRun", runtime: Runtime, path: "str | os.PathLike[str]", on_change: Act | None
 ) -> None:
-    """From here on the run relies on this file, directory or endpoint. Flushed when it returns; PremiseMissing if it is not there."""
+    """Declare that the run relies on a file, a directory or an endpoint. Flushed on return.
+
+    PremiseMissing if it is not there.
+    """
     if on_change is not None:
         check_act("on_change", on_change)
     text, asked = asked_path(held, "depends_on", path)
@@ -155,7 +159,7 @@ async def _declare(
 
 
 def note_declared(held: "HeldRun", premise: Premise, seq: int) -> None:
-    """The program has declared this with that event: from here on the run relies on it."""
+    """Add a recorded declaration to the view. It replaces an earlier verdict about the same premise."""
     PREMISES.of(held.view).note(premise._replace(seq=seq))
     PREMISES.of(held.view).broken.pop(premise.id, None)
 
@@ -163,7 +167,7 @@ def note_declared(held: "HeldRun", premise: Premise, seq: int) -> None:
 async def _declared_missing(
     held: "HeldRun", runtime: Runtime, asked: "RequestedCall", premise: Premise, found: Observation
 ) -> None:
-    """What the program says that it needs is not there in the first place."""
+    """Act on a dependency that is missing when it is declared."""
     judged = act_on(judge(premise, found), ATTEMPT_PREMISES.of(held).policies)
     judged = judged._replace(text=judged.text.removesuffix(_ANY_MORE))
     held.require_journal(asked.name)
@@ -175,13 +179,13 @@ async def _declared_missing(
         log().warning("run %s relies on %s, which %s", held.run, premise.id, judged.text)
 
 
-# -- met as the program runs --------------------------------------------------------------------------------------
+# -- met as the program runs ---------------------------------------------------------------------------------
 
 
 async def meet(
     held: "HeldRun", runtime: Runtime, call_options: CallOptions, name: str, fn: Callable[..., Any]
 ) -> None:
-    """Find out whether a function that the program comes to in this attempt is what it called before."""
+    """Compare a function, when this attempt first calls it, with the one that earlier attempts called."""
     reliance = ATTEMPT_PREMISES.of(held)
     code = reliance.met[name] = getattr(fn, "__code__", None)
     if (name, id(code)) in reliance.seen or held.journal is None:
@@ -201,13 +205,15 @@ async def meet(
         found.append(Premise("source", called, source))
     try:
         await settle(held, runtime, _compare(held, name, found))
-    except PremiseMissing:  # a program that swallows it and calls again is stopped again
+    except (
+        PremiseMissing
+    ):  # forgotten, so that a program that swallows the error is stopped at its next call, too
         del reliance.met[name], reliance.seen[name, id(code)]
         raise
 
 
 def _compare(held: "HeldRun", step: str, found: list[Premise]) -> list[Judged]:
-    """What differs of code from what was noted; what is new of it is for the step's next intent to say."""
+    """The broken premises among these. New ones are left for the step's next intent."""
     broken: list[Judged] = []
     for now in found:
         noted = PREMISES.of(held.view).get(now.id)
@@ -216,13 +222,13 @@ def _compare(held: "HeldRun", step: str, found: list[Premise]) -> list[Judged]:
             continue
         judged = act_on(judge(noted, Observation(now.facts)), ATTEMPT_PREMISES.of(held).policies)
         if is_broken(judged):
-            # A tool that is declared otherwise has other source too: that is told once.
+            # A changed declaration of a tool changes its source as well: one warning is enough.
             broken.append(judged._replace(act="ignore") if broken and judged.act == "warn" else judged)
     return broken
 
 
 def _is_same_function(noted: Facts, now: Premise) -> bool:
-    """Another function under the name of the same step is not a change of the first."""
+    """Whether it is the same function. Another one under the same step name is not a change of the first."""
     if now.kind != "source" or now.facts is None:
         return True
     files = {os.path.basename(facts["file"]) for facts in (noted, now.facts)}
@@ -230,7 +236,7 @@ def _is_same_function(noted: Facts, now: Premise) -> bool:
 
 
 async def meet_model(held: "HeldRun", runtime: Runtime, name: str, model: str, provider: str) -> None:
-    """Find out whether a model that is about to be asked, the first by this name, is one that was asked before."""
+    """Compare the model of the first call by this name with those that earlier attempts asked."""
     if name in ATTEMPT_PREMISES.of(held).models:
         return
     noted = PREMISES.of(held.view).get(f"model:{name}")
@@ -241,11 +247,11 @@ async def meet_model(held: "HeldRun", runtime: Runtime, name: str, model: str, p
     ATTEMPT_PREMISES.of(held).models.add(name)
 
 
-# -- looked at when a run is resumed ------------------------------------------------------------------------------
+# -- looked at when a run is resumed -------------------------------------------------------------------------
 
 
 async def check(held: "HeldRun", runtime: Runtime) -> None:
-    """Look at everything the run relies on that can be looked at. PremiseMissing, if something is to pause it."""
+    """Check every premise that can be checked from here. PremiseMissing if one is to pause the run."""
     view, reliance = held.view, ATTEMPT_PREMISES.of(held)
     world = [premise for premise in PREMISES.of(view).values() if premise.kind in WORLD]
     takes_time = any(premise.kind in _OUTSIDE for premise in world)
@@ -257,6 +263,7 @@ async def check(held: "HeldRun", runtime: Runtime) -> None:
     )
     clock = act_on(clock, reliance.policies)
     reliance.judged = (*with_orphans(judged, reliance.orphans), clock)
+    # Broken in an earlier attempt and restored since: the journal has to say that the pause is over.
     healed = [one for one in judged if one.verdict == "holds" and _is_paused_by(view, one)]
     await _append(held, runtime, [note_of(one.premise, {"via": "restored"}) for one in healed])
     for one in healed:
@@ -265,7 +272,7 @@ async def check(held: "HeldRun", runtime: Runtime) -> None:
 
 
 def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[Judged, ...]:
-    """The premises with what is an orphan told as one, and not as a file that somebody changed."""
+    """The verdicts, with those of orphans in place of "changed from outside"."""
     found = {one.premise.id: one for one in orphans}
     return (*found.values(), *(one for one in judged if one.premise.id not in found))
 
@@ -273,21 +280,21 @@ def with_orphans(judged: Iterable[Judged], orphans: Iterable[Judged]) -> tuple[J
 def look_around(
     premises: Iterable[Premise], look: "CheckLocation", policies: Mapping[str, Act]
 ) -> tuple[Judged, ...]:
-    """The premises, each looked at and judged, and what follows."""
+    """Check and judge each premise, and decide the act that follows."""
     return tuple(act_on(judge(premise, look.at(premise)), policies) for premise in premises)
 
 
 class CheckLocation(NamedTuple):
-    """From where somebody looks: the directories that relative paths may lie in, and the interpreter of the program."""
+    """Where a check runs: the base directories of relative paths, and the program's interpreter."""
 
     bases: tuple[str, ...]
     python: str = sys.executable
 
     def at(self, premise: Premise) -> Observation:
-        """What is found of it now."""
+        """The present state of a premise."""
         try:
             return self._at(premise, premise.facts or {})
-        except UNSOUND:  # a premise that came from elsewhere, and that nobody here would have noted like this
+        except UNSOUND:  # an imported premise may have any shape
             return Observation(None, "what is recorded of it makes no sense")
 
     def _at(self, premise: Premise, facts: Facts) -> Observation:
@@ -303,7 +310,7 @@ class CheckLocation(NamedTuple):
 
 
 def look_from(view: "View") -> CheckLocation:
-    """Where this process looks for what a run relies on."""
+    """The location of this process for checks of a run."""
     return CheckLocation((*roots_of(view), os.getcwd()))
 
 
@@ -313,23 +320,23 @@ def _is_paused_by(view: "View", judged: Judged) -> bool:
 
 
 async def settle(held: "HeldRun", runtime: Runtime, broken: list[Judged]) -> None:
-    """Record what does not hold, each finding once, and do what follows: go on with what is there now, or PremiseMissing."""
+    """Record each broken premise once, then continue with what is there now, or raise PremiseMissing."""
     view = held.view
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
             seq = await _append(held, runtime, [finding_of(one)])
             PREMISES.of(view).broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
         if one.act == "warn":
-            log().warning("run %s relies on %s, which %s", held.run, _told(one.premise), one.text)
+            log().warning("run %s relies on %s, which %s", held.run, _label(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
-            await _go_on_with(held, runtime, as_found(one))
+            await _rely_on(held, runtime, as_found(one))
     pausing = [one for one in broken if one.act == "pause"]
     if pausing:
         raise _missing(held, pausing)
 
 
-async def _go_on_with(held: "HeldRun", runtime: Runtime, now: Premise) -> None:
-    """What was found is what the run relies on from here, so that it is told once."""
+async def _rely_on(held: "HeldRun", runtime: Runtime, now: Premise) -> None:
+    """Rely on what was found from now on, so that the next attempt does not report it again."""
     noted = PREMISES.of(held.view).get(now.id)
     if noted is None or noted.facts != now.facts:
         seq = await _append(held, runtime, [note_of(now, {"via": "found"})])
@@ -342,7 +349,7 @@ def _is_known(view: "View", judged: Judged) -> bool:
 
 
 def as_found(judged: Judged) -> Premise:
-    """The premise from now on: what was found, with what its declaration said of it."""
+    """The new premise: what was found, with the workspace and step of the old one."""
     noted = judged.premise.facts or {}
     found = judged.found or {**noted, **NOTHING}
     if judged.premise.kind == "model":
@@ -351,11 +358,11 @@ def as_found(judged: Judged) -> Premise:
     return judged.premise._replace(facts={**kept, **found})
 
 
-# -- the records ---------------------------------------------------------------------------------------------------
+# -- the records ---------------------------------------------------------------------------------------------
 
 
 def note_of(premise: Premise, more: dict[str, Any]) -> Draft:
-    """That the run relies on this."""
+    """The event that the run relies on this premise."""
     fields: dict[str, Any] = {"kind": premise.kind, "name": premise.name, **more}
     if premise.policy is not None:
         fields["policy"] = premise.policy
@@ -363,7 +370,7 @@ def note_of(premise: Premise, more: dict[str, Any]) -> Draft:
 
 
 def finding_of(judged: Judged, **more: Any) -> Draft:
-    """That this was found not to hold."""
+    """The event that this premise does not hold."""
     premise = judged.premise
     fields = {
         "kind": premise.kind,
@@ -390,7 +397,7 @@ async def _append(held: "HeldRun", runtime: Runtime, drafts: list[Draft]) -> int
 def _missing(held: "HeldRun", pausing: list[Judged]) -> PremiseMissing:
     try:
         from shlex import quote
-    except OSError:  # no descriptor left to load it with: what is missing is told all the same
+    except OSError:  # no file descriptor is left to load it with; the error below matters more
 
         def quote(s: str) -> str:
             return repr(s)
@@ -409,7 +416,7 @@ def _missing(held: "HeldRun", pausing: list[Judged]) -> PremiseMissing:
 
 
 def _way_back(held: "HeldRun", premise: Premise) -> dict[str, str]:
-    """Of a file that the run made, that there is a copy of it."""
+    """The advice for a file that the run made and the store has a copy of."""
     version = ARTIFACTS.of(held.view).find(premise.name) if premise.kind == "artifact" else None
     if version is None or version.copy != "kept":
         return {}
@@ -417,18 +424,22 @@ def _way_back(held: "HeldRun", premise: Premise) -> dict[str, str]:
 
     run = quote(held.run)
     advice = (
-        f"`holdfast artifacts {run} --in-place` brings it back as recorded, with --force over what somebody else wrote; "
+        f"`holdfast artifacts {run} --in-place` brings it back as recorded, "
+        f"with --force over what another program wrote; "
         f"`holdfast resume {run} --accept {quote(premise.id)}` takes it as it is now"
     )
     return {"advice": advice}
 
 
-def _told(premise: Premise) -> str:
+def _label(premise: Premise) -> str:
     return f"{premise.id} (recorded as #{premise.seq})" if premise.seq else premise.id
 
 
 async def look_aside(runtime: Runtime, look: Callable[..., Any], *args: Any) -> Any:
-    """Look without holding the event loop. Not as the user's code is invoked: no call is made here that has a place."""
+    """Run a check in a worker thread, so that it does not block the event loop.
+
+    Not with ``runtime.invoke``, which is for the user's code: a check has no call site.
+    """
     if not runtime.waits:
         return look(*args)
     import asyncio
@@ -437,5 +448,5 @@ async def look_aside(runtime: Runtime, look: Callable[..., Any], *args: Any) -> 
 
 
 def notes(premises: Iterable[Premise]) -> list[dict[str, Any]]:
-    """Premises as an intent carries them."""
+    """Premises as fields of an intent."""
     return [{"kind": one.kind, "name": one.name, "facts": one.facts} for one in premises]

@@ -1,7 +1,7 @@
-"""Looking at the world a run relies on: the only place that reads files, sockets and source for premises.
+"""Reads the files, endpoints, packages and source code that a run relies on. Only this module does so.
 
-It tells what is there and judges nothing. A file is always hashed, up to a bound: its size and times can be put back by
-whoever changed it. What cannot be looked at is said to be unknown, what is not there to be gone.
+It reports what is there and judges nothing. A file is always hashed, up to a bound: the program that changed
+it can set back its size and times. An observation without facts says why there are none.
 """
 
 # ruff: noqa: PTH100, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded for this
@@ -28,28 +28,28 @@ from holdfast.model.premises import Facts, Observation
 from holdfast.stores.own_files import own_files
 
 _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
-"""What changes in a directory by being looked at or worked in, and is nobody's content."""
+"""Entries that change when a program works in a directory, and that are not its content."""
 _PORTS: Final = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "redis": 6379}
 
 
-# -- files and directories ---------------------------------------------------------------------------------------
+# -- files and directories -----------------------------------------------------------------------------------
 
 
 def name_of(path: str, cwd: str) -> str:
-    """The name of a path: as seen from the current directory where it lies below, so that it survives a move of both."""
+    """The name of a path: relative if it is below the current directory, so that both can move together."""
     whole = os.path.normpath(os.path.join(cwd, path))
     inside = os.path.join(cwd, "")
     return whole.removeprefix(inside) if whole.startswith(inside) else whole
 
 
 def find_place(name: str, bases: tuple[str, ...], at: str = "") -> str:
-    """Where a name leads: to where it was, or to the first base that has it; to where it should be, if none does."""
+    """The path of a name: where it was, or below the first base that has it; else the first candidate."""
     places = [*([at] if at else []), *(os.path.join(base, name) for base in bases if base)]
     return next((place for place in places if os.path.lexists(place)), places[0])
 
 
 def look_at_place(place: str) -> Observation:
-    """What lies at a path: a file by its content, a directory by all that is in it."""
+    """The facts of a path: of a file the hash of its content, of a directory one over everything in it."""
     try:
         is_link = stat.S_ISLNK(os.lstat(place).st_mode)
         found = os.stat(place)
@@ -70,7 +70,7 @@ def look_at_place(place: str) -> Observation:
 
 
 def is_of_open_store(found: os.stat_result) -> bool:
-    """Whether a file is one that must not even be opened to be read."""
+    """Whether a file belongs to an open store. Even to open and close it would drop that store's locks."""
     return (found.st_dev, found.st_ino) in own_files()
 
 
@@ -83,7 +83,7 @@ def _file(place: str, size: int) -> Facts:
 
 
 def _directory(place: str) -> Facts:
-    """The hash of a directory: over the names, kinds and contents in it, in order. Links are taken as links."""
+    """The hash of a directory over its names, kinds and contents, in order. Links are not followed."""
     total, whole = 0, sha256()
     entries = list(_entries(place, ""))
     if len(entries) > PREMISE_FILES_MAX:
@@ -122,16 +122,16 @@ def _entries(place: str, below: str) -> Iterator[tuple[str, str]]:
                 yield name, kind
 
 
-# -- endpoints ---------------------------------------------------------------------------------------------------
+# -- endpoints -----------------------------------------------------------------------------------------------
 
 
 def is_address(text: str) -> bool:
-    """Whether a dependency is an endpoint, and not a path."""
+    """Whether a dependency is an endpoint and not a path."""
     return "://" in text
 
 
 def address_of(url: str) -> tuple[str, str, int]:
-    """An endpoint's name, host and port. Whatever else a URL holds is left out: passwords stand there."""
+    """The name, host and port of an endpoint. The rest of a URL is dropped: it may contain a password."""
     from urllib.parse import urlsplit
 
     try:
@@ -161,13 +161,13 @@ def reach(url: str) -> Observation:
     return Observation({"address": name})
 
 
-# -- packages ----------------------------------------------------------------------------------------------------
+# -- packages ------------------------------------------------------------------------------------------------
 
 
 def look_at_package(module: str, *, python: str) -> Observation:
-    """The version of a package that a program started with this interpreter gets, if it is the one that asks."""
-    if python != sys.executable:
-        return Observation(None, "is told when the program has loaded it")
+    """The version of a package that a program with this interpreter would load."""
+    if python != sys.executable:  # another interpreter has other packages
+        return Observation(None, "is checked when the program has loaded it")
     loaded = packages_loaded().get(module)
     if loaded is not None:
         return Observation({"version": loaded})
@@ -183,11 +183,11 @@ def look_at_package(module: str, *, python: str) -> Observation:
         )
 
 
-# -- code --------------------------------------------------------------------------------------------------------
+# -- code ----------------------------------------------------------------------------------------------------
 
 
 def function_of(fn: Callable[..., Any]) -> FunctionType | None:
-    """The plain function that a step calls in the end; None where there is none, or nobody has named it."""
+    """The plain function that a step finally calls; None where there is none, or only a lambda."""
     if isinstance(fn, Act):
         if fn.function is None:
             return None
@@ -203,9 +203,9 @@ def function_of(fn: Callable[..., Any]) -> FunctionType | None:
 
 
 def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function in the file it came from; None where that cannot be told.
+    """The fingerprint of a function in its source file; None where there is no such file.
 
-    A file that was written after ``loaded_by`` may not be what runs: then nothing is said.
+    None also for a file written after ``loaded_by``: it may not be what this process runs.
     """
     code = fn.__code__
     file = _file_of(fn, code)
@@ -222,7 +222,7 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
 
 
 def look_at_source(facts: Facts) -> Observation:
-    """The same function as its file has it now, found by its name: nothing is imported."""
+    """The function as its source file has it now, found by its name. Nothing is imported."""
     file, function = facts["file"], facts["function"]
     try:
         found = fingerprints_in(_text(file), function)
@@ -234,30 +234,30 @@ def look_at_source(facts: Facts) -> Observation:
 
 
 def signature_of(fn: FunctionType) -> str | None:
-    """A function's parameters and what they are declared to be, as text that is the same in every process.
+    """The signature of a function as a text that is the same in every process.
 
-    The idempotency key is left out: it is nobody's to choose. None where an annotation does not let itself be told.
+    Without the idempotency key, which no caller chooses. None where an annotation cannot be made into a text.
     """
     from inspect import Parameter, signature
 
-    def told(tell: Callable[[Any], str], value: Any) -> Any:
-        return value if value is Parameter.empty else _Word(tell(value))
+    def word(text_of: Callable[[Any], str], value: Any) -> Any:
+        return value if value is Parameter.empty else _Word(text_of(value))
 
     try:
         whole = signature(fn)
         parameters = [
-            one.replace(annotation=told(_annotation, one.annotation), default=told(_default, one.default))
+            one.replace(annotation=word(_annotation, one.annotation), default=word(_default, one.default))
             for one in whole.parameters.values()
             if one.name != "idempotency_key"
         ]
-        returns = told(_annotation, whole.return_annotation)
+        returns = word(_annotation, whole.return_annotation)
         return str(whole.replace(parameters=parameters, return_annotation=returns))
-    except Exception:  # noqa: BLE001 - the user's objects are asked for their texts
+    except Exception:  # noqa: BLE001 - the repr of the user's objects may raise anything
         return None
 
 
 class _Word:
-    """A text that stands for itself in a signature."""
+    """A text whose repr is itself, for a signature."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -267,7 +267,10 @@ class _Word:
 
 
 def _annotation(annotation: Any) -> str:
-    """As people write it. Without modules: ``__main__`` is another one in every way to start a program; and without addresses."""
+    """An annotation as people write it, without addresses and without modules.
+
+    The module of one class may be ``__main__`` or its real name, depending on how the program was started.
+    """
     import re
 
     if isinstance(annotation, str):
@@ -289,7 +292,7 @@ def _default(value: Any) -> str:
 
 
 def _file_of(fn: FunctionType, code: CodeType) -> str | None:
-    """The file of a function, by its whole path; None where it has none."""
+    """The absolute path of a function's source file; None where it has none."""
     if os.path.isabs(code.co_filename):
         return code.co_filename
     module = getattr(sys.modules.get(fn.__module__), "__file__", None) or ""

@@ -1,1 +1,1 @@
-"""Pruning and erasing at work."""
+"""Prunes and erases runs."""

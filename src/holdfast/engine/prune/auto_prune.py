@@ -1,7 +1,8 @@
-"""The holder prunes its own run as it goes on, so that a long-running program stays bounded.
+"""Prunes a run while its holder works on it, so that the journal of a long-running program stays bounded.
 
-After a checkpoint, and only now and then: reading the journal costs what it is long, so it waits until the journal has
-grown by a good part of that. Whatever goes wrong here is told and left for the next time: the program has its own work.
+It prunes after a checkpoint, and only now and then: to read the journal costs time in proportion to its
+length, so it waits until the journal has grown by a quarter. A failure is logged and left for the next time:
+it must not disturb the program.
 """
 
 from collections.abc import Set as AbstractSet
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
 
 _GROWTH = 4
-"""The journal is read again when it has grown by a fourth since."""
+"""The journal is read again when it has grown by one part in so many."""
 
 
 class Pruner(Feature):
@@ -33,21 +34,21 @@ class Pruner(Feature):
         super().__init__(held)
         declared = held.entry.retention if held.entry is not None else None
         self._retention = retention or declared or RETENTION
-        # It wakes with the first checkpoint of this attempt, which the view does not have.
+        # The feature is created at the first checkpoint of the attempt, which the view does not have yet.
         self._states = held.view.states
-        """Checkpoints with their states that the journal holds."""
+        """The number of checkpoints whose states the journal still has."""
         self._seen_seq = held.view.base or held.row.origin_seq
         self._seen_events = 0
 
     def checkpointed(self, is_between_steps: bool) -> None:
-        """One more state is in the journal: see whether older ones may go."""
+        """Count a new state, and prune if it is time."""
         self._states += 1
         journal = self.held.journal
         if is_between_steps and journal is not None and self.is_due(journal.head):
             self.prune()
 
     def is_due(self, head: int) -> bool:
-        """Whether enough has come since the last look."""
+        """Whether the journal has grown enough since it was last read."""
         since = head - self._seen_seq
         if since * _GROWTH < self._seen_events:
             return False
@@ -58,9 +59,7 @@ class Pruner(Feature):
     def prune(self) -> None:
         """Prune the run now, under the lease that this process holds."""
         held = self.held
-        from holdfast.engine.prune.prune_run import (
-            prune_run,  # brings much along that most programs never need
-        )
+        from holdfast.engine.prune.prune_run import prune_run  # late: most programs never prune
 
         journal = held.journal
         if journal is None or journal.lost is not None:
@@ -78,7 +77,7 @@ class Pruner(Feature):
                 ready=STATES.of(held).store.let_go,
                 compact=lambda compacting, write: _compact(held, compacting, write),
             )
-        except PruneMismatch as refused:
+        except PruneMismatch as refused:  # a defect in the plan: every further try in this attempt would fail
             log().error("%s; %s", refused, refused.hint)
             held.put_to_sleep("pruning")
         except HoldfastError as error:
@@ -92,7 +91,7 @@ class Pruner(Feature):
 
 
 def _stands_at(held: "HeldRun") -> int | None:
-    """The event that the state which would be autosaved next belongs to."""
+    """The event of the state that autosave would save next."""
     autosave = AUTOSAVING.find(held)
     return None if autosave is None or autosave.saver is None else autosave.saver.stands_at
 
@@ -101,7 +100,10 @@ PRUNING: Final = Slot("pruning", Pruner)
 
 
 def _compact(held: "HeldRun", compacting: "Compacting", write: "Write") -> bool:
-    """Have it written, and find out whether it was where the store cannot tell: what is counted depends on it."""
+    """Write a compacted event.
+
+    If the store fails, find out whether it was written: the call counters depend on it.
+    """
 
     def written(sites: AbstractSet[str]) -> bool:
         try:
@@ -111,7 +113,7 @@ def _compact(held: "HeldRun", compacting: "Compacting", write: "Write") -> bool:
             try:
                 found = held.store.read_events(held.run, after_seq=seq - 1, upto_seq=seq, limit=1)
             except StoreError:
-                # Counting on without knowing could give a later call another's number: rather stop.
+                # Not known. To continue could give a later call the number of another one, so the run stops.
                 assert held.journal is not None
                 held.journal.lost = Lease(fence=held.journal.fence)
                 raise

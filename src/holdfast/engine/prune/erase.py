@@ -1,11 +1,11 @@
-"""Erasing a run: every trace of it in the store's files, and nothing that any other run needs.
+"""Erases a run: removes every trace of it from the store's files, and nothing that another run needs.
 
-Crash windows. What is to go is written down before anything goes: the addresses of the run's blobs, under
-``erasing``, and that the files have to be rewritten, under ``reclaiming``. Killed before the run is deleted, it is
-still there, whole; killed behind that, erasing it again finds what is left to do. A blob goes only if no other run
-needs it and nobody has touched it since the erasing began.
+What other runs recorded about it (a parent about its child, a fork about its origin) is theirs, and stays. A
+blob is deleted only if no other run needs it and none has touched it since the erase began.
 
-What other runs say of it (a parent of its child, a fork of its origin) is theirs, and stays.
+Crash windows: before anything is deleted, the addresses of the run's blobs are recorded under ``erasing``,
+and under ``reclaiming`` that the files must be rewritten. Killed before the run is deleted, it is still
+complete. Killed after that, a repeated erase finds what is left to do.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,17 +39,18 @@ _NAMES_MAX: Final = 5
 
 
 class _Damage(NamedTuple):
-    """What could not be read, and what is left because of that: each said once, however often it is come across."""
+    """What could not be read, and what is left because of that. Dicts, to name each once and in order."""
 
     unread: dict[str, None]
     left: dict[str, None]
 
 
 def erase(session: StoreSession, run: str, *, flatten: bool) -> Erased:
-    """Remove the run. Nothing of it is in the store's files when it returns. RunHeld, RunHasForks, UnknownRun.
+    """Remove the run. The store's files have nothing of it on return.
 
-    StoreBusy when somebody reads the store all the time: the run is gone, its bytes are not yet; erase it again.
-    A damaged run goes too: ``unread`` says what of it could not be read, ``left`` what may be left because of that.
+    May raise RunHeld, RunHasForks, UnknownRun; StoreBusy where other processes read the store all the time:
+    the run is gone, but its bytes are not yet; erase it again. A damaged run is erased too: ``unread`` says
+    what could not be read, ``left`` what may be left because of that.
     """
     store = session.store
     row = store.find_run(run, damaged=True)
@@ -70,7 +71,7 @@ def erase(session: StoreSession, run: str, *, flatten: bool) -> Erased:
 def _delete_run(
     session: StoreSession, run: str, damage: _Damage, *, flatten: bool
 ) -> tuple[int, Sequence[str]]:
-    """The run itself, its events and its letters; how many events, and which forks had to be seen to."""
+    """Delete the row, the events and the inbox. Returns the number of events, and the flattened forks."""
     store = session.store
     flattened: list[str] = []
     with holding(session, run) as hold:
@@ -81,13 +82,13 @@ def _delete_run(
             if row.damage:
                 damage.unread[row.damage] = None
             _note_blobs(store, hold, damage, at=session.clock.wall())
-            # Refused when it was forked meanwhile: then that fork is seen to as well.
+            # Refused if the run was forked meanwhile: the next round handles that fork, too.
             if store.delete_run(run, fence=hold.fence, revision=row.revision):
                 return events, flattened
 
 
 def see_to_forks(session: StoreSession, hold: Hold, *, flatten: bool) -> list[str]:
-    """Give each fork what it borrows, if that was asked for; the forks."""
+    """Give each fork its own copy of the shared events, if ``flatten``. Returns the forks. RunHasForks."""
     forks = forks_of(session.store, hold.run)
     if forks and not flatten:
         names = [fork.run for fork in forks]
@@ -99,28 +100,31 @@ def see_to_forks(session: StoreSession, hold: Hold, *, flatten: bool) -> list[st
     return [fork.run for fork in forks]
 
 
-# -- what is to go ----------------------------------------------------------------------------------------------
+# -- what is to go -------------------------------------------------------------------------------------------
 
 
 def _note_blobs(store: StorePort, hold: Hold, damage: _Damage, *, at: float) -> None:
-    """Write down which blobs go with the run: once it is deleted, nobody can tell any more."""
-    for note in _notes(store, hold.run):  # of an earlier try, which may have seen less of it
+    """Record which blobs go with the run. After its events are deleted, nothing else says so."""
+    for note in _notes(store, hold.run):  # of an earlier try, when the run may have had fewer blobs
         store.delete_record(_ERASING, note.key, revision=note.revision)
     doomed = _own_references(store, hold.run, damage)
     if doomed:
         doomed -= _needed_by_others(store, hold, doomed, damage)
-    # Somebody's clock may have been ahead: what was touched in its future goes all the same.
+    # The clock of another process may have been ahead: blobs that it touched in the future are deleted, too.
     touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
     since = max([at, *(nextafter(latest, inf) for latest in touched)])
     addresses, lineage = sorted(doomed), _lineage(store, hold.run)
     for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
-        told = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
-        body = dumps(told)
+        fields = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
+        body = dumps(fields)
         store.put_record(_ERASING, f"{hold.run}@{number}", body, revision=0)
 
 
 def _lineage(store: StorePort, run: str) -> str:
-    """Where the run is noted; nowhere where its row, or that of an origin, cannot be read: a note too many does no harm."""
+    """The lineage whose note names the run; empty where a row cannot be read.
+
+    A note too many does no harm.
+    """
     try:
         return kin.lineage_name(store, run)
     except Corrupt:
@@ -128,7 +132,7 @@ def _lineage(store: StorePort, run: str) -> str:
 
 
 def _own_references(store: StorePort, run: str, damage: _Damage) -> set[str]:
-    """The blobs that the run's events and letters name. Where they cannot be read, all that no other run needs."""
+    """The blobs that the run's events and letters name; where these cannot be read, all of the store."""
     try:
         with as_damage(store, run):
             return _named_in_letters(store, run) | references(store, *_events(store, run))
@@ -138,7 +142,10 @@ def _own_references(store: StorePort, run: str, damage: _Damage) -> set[str]:
 
 
 def _needed_by_others(store: StorePort, hold: Hold, doomed: set[str], damage: _Damage) -> set[str]:
-    """What every other run needs. Corrupt where that cannot be told; of a run that is damaged itself, nothing goes then."""
+    """The blobs that other runs need. Corrupt where another run cannot be read.
+
+    If the erased run is damaged, too, all blobs stay instead: otherwise two damaged runs could not be erased.
+    """
     needed: set[str] = set()
     for row in all_runs(store):
         if row.run == hold.run:
@@ -164,22 +171,22 @@ def _named_in_letters(store: StorePort, run: str) -> set[str]:
 
 
 def _delete_blobs(store: StorePort, run: str) -> int:
-    """Those that were written down. One that was touched since then has found another use."""
+    """Delete the recorded blobs, except those touched since: another run has begun to use them."""
     deleted = 0
     for note in _notes(store, run):
         if note.damage:
             raise Corrupt(
                 store=store.url, problem=f"what is left to erase of run {run} is not known: {note.damage}"
             )
-        told = loads(note.body)
-        deleted += store.delete_blobs(told["blobs"], untouched_since=told["since"])
-        kin.forget(store, told.get("lineage", ""), run)
+        body = loads(note.body)
+        deleted += store.delete_blobs(body["blobs"], untouched_since=body["since"])
+        kin.forget(store, body.get("lineage", ""), run)
         store.delete_record(_ERASING, note.key, revision=note.revision)
     return deleted
 
 
 def delete_records(store: StorePort, run: str) -> None:
-    """Whatever is kept under the run's name: snapshots, labels, pins, letters that came at the last moment."""
+    """Delete all records under the run's id: snapshots, labels, pins, and letters that came meanwhile."""
     for space, prefix in ((inbox_space(run), ""), *((space, f"{run}@") for space in RUN_SPACES)):
         for record in _records(store, space, prefix):
             store.delete_record(space, record.key, revision=record.revision)
@@ -188,17 +195,17 @@ def delete_records(store: StorePort, run: str) -> None:
 
 
 def _reclaim(store: StorePort) -> int:
-    """Rewrite the files. The note that this is to be done says nothing about the run: it outlives the last trace."""
+    """Rewrite the files. The record that this is due outlives the run, so it does not name it."""
     freed = store.reclaim(thoroughly=True)
     discard(store, _RECLAIMING, "due")
     return freed
 
 
-# -- reading ----------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------------------
 
 
 def _events(store: StorePort, run: str) -> list[Event]:
-    """The run's own events as they are: one that is damaged is to go like the others."""
+    """The run's own events, unverified: a damaged one is erased like the others."""
     events: list[Event] = []
     while True:
         after_seq = events[-1].seq if events else 0

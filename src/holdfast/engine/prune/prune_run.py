@@ -1,11 +1,10 @@
-"""Carrying out a plan: page by page under the run's own lease, and bytes are freed only after everything was compared.
+"""Prunes one run: carries a plan out page by page, under the run's own lease.
 
-The order, and what a kill leaves: the plan is applied in memory and every root compared; then each page replaces some
-events, and by itself leaves a right journal; then the journal is read back and compared again; only then packs go that
-no state of the lineage needs. A list of those lies in the store before the first page is written: killed anywhere, the
-next prune finds it, and plans the rest.
+The order: apply the plan in memory and compare every root; record which packs may become unneeded; replace
+events page by page; read the journal back and compare it again; delete packs that no state needs any more.
 
-A fork and a removal never cross: both need the revision that they were decided on.
+Crash windows: every page leaves a valid journal. Killed anywhere, the next prune finds the recorded packs and
+plans the rest. A fork and a prune cannot interleave: each is refused if the run's revision has changed.
 """
 
 from collections import Counter
@@ -41,24 +40,27 @@ from holdfast.model.store_rows import Blob, Record, RunRow
 from holdfast.stores.port import StorePort
 
 DOOMED = "pruning"
-"""The record space of packs that are about to go, by run."""
+"""The record space of the packs that a prune may delete, by run."""
 _TRIES = 20
 _BATCH = 5_000
 _READ_AT_ONCE = 100
 
 Write = Callable[[AbstractSet[str]], bool]
 Compact = Callable[[Compacting, Write], bool]
-"""How a compacted event is written: the holder adds the sites whose counts it needs, and keeps its own in step."""
+"""Writes a compacted event.
+
+A holder adds the call sites whose counts it needs, and adjusts its own counters.
+"""
 
 
 class Moved(Exception):
-    """The run is not as it was when the plan was made."""
+    """The run has changed since the plan was made."""
 
 
 class Pruned(NamedTuple):
-    """What pruning one run came to, or would: the plan, and the packs of states that go with it.
+    """The result of pruning one run, real or foreseen: the plan, and the packs of states that it deletes.
 
-    ``events`` and ``states`` are what its journal holds then: own events, and checkpoints with their states.
+    ``events`` and ``states`` are what its journal has afterwards: own events, and checkpoints with states.
     """
 
     plan: Plan
@@ -82,17 +84,17 @@ def find_row(store: StorePort, run: str) -> RunRow:
 
 
 class Needs:
-    """Which packs each run of a lineage needs of its own, each journal asked once."""
+    """Which packs each run of a lineage needs for its own events. Reads each journal once."""
 
     def __init__(self, store: StorePort, walk: Walk) -> None:
         self._store = store
         self.walk = walk
         self._found: dict[str, set[str]] = {}
         self._times: Counter[str] = Counter()
-        """By how many of the runs that were asked a pack is needed."""
+        """For each pack, the number of runs that need it."""
 
     def of_others(self, run: str, packs: AbstractSet[str]) -> set[str]:
-        """Those of these packs that another run of the lineage needs. Corrupt where that cannot be told."""
+        """Those of these packs that another run of the lineage needs. Corrupt where a run cannot be read."""
         if not packs:
             return set()
         for name in self.walk.family.rows:
@@ -104,9 +106,9 @@ class Needs:
 
 
 class Pruning:
-    """Pruning one run, from the plan to the last byte.
+    """The prune of one run, from the plan to the freed bytes.
 
-    ``needs`` is of the lineage that the run is of, where that was found already.
+    ``needs`` are those of its lineage, if the caller has them already.
     """
 
     def __init__(
@@ -131,11 +133,11 @@ class Pruning:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do, be it only what a killed prune has left."""
+        """Whether there is anything to do, including what a killed prune has left."""
         return not self.plan.is_empty or self._leftover is not None
 
     def foresee(self) -> Pruned:
-        """What carrying it out would come to. Nothing is written."""
+        """What ``carry_out`` would do. Writes nothing."""
         doomed: set[str] = set()
         if self.is_needed and self.family.is_whole:
             doomed = self._candidate_packs() - of_lineage(self._store, self.after)
@@ -146,14 +148,17 @@ class Pruning:
         return Pruned(self.plan, packs, packs_bytes, len(self.after), sum(1 for _ in states(self.after)))
 
     def carry_out(self, fence: int, compact: Compact = _outright) -> Pruned:
-        """Do it under this fence. Moved, where somebody came in between; PruneMismatch, before anything is written."""
+        """Prune under this fence.
+
+        Moved where the run has changed; PruneMismatch before anything is written.
+        """
         store, run, plan = self._store, self.row.run, self.plan
         problem = self._compared(self.after)
         if problem:
             raise PruneMismatch(run=run, what=problem, state="it was left alone")
         if self.row.lease.fence != fence:
             raise Moved
-        self._note_candidates()
+        self._note_candidates()  # before the first page: see the crash windows above
         revision = self._flag(self.row)
         for name in (run, *(below.run for below, _ in self.family.below(run))):
             forget_snapshot(store, name)
@@ -167,7 +172,7 @@ class Pruning:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def _flag(self, row: RunRow) -> int:
-        """Say in the run's row that its journal may be compacted, before it is: some shortcuts are not for such a one."""
+        """Flag the row before the first compaction: some shortcuts do not work for a compacted journal."""
         if not self.plan.compactings or is_flagged(row):
             return row.revision
         body = with_facts(row, compacted=True)
@@ -192,7 +197,11 @@ class Pruning:
         return revision + 1
 
     def _compact(self, revision: int, fence: int, compacting: Compacting, compact: Compact) -> int:
-        """From the end of the stretch backwards: the first page already stands for all before it."""
+        """Compact a range of events, page by page, from its end backwards.
+
+        The first page already writes the view of the whole range, and the later ones only remove the events
+        before it. So every page leaves a journal that folds to the same view.
+        """
         firsts = [e.seq for e in self._lineage.own if compacting.after_seq < e.seq <= compacting.upto_seq]
         ends = [*range(len(firsts) - PRUNE_PAGE_EVENTS, 0, -PRUNE_PAGE_EVENTS), 0]
         also: AbstractSet[str] = frozenset()
@@ -205,6 +214,7 @@ class Pruning:
         is_last = compacting is self.plan.compactings[-1]
         for number, end in enumerate(ends):
             page = compacting._replace(after_seq=firsts[end] - 1 if end else compacting.after_seq)
+            # The counters of the holder change with the newest compacted event only.
             if number == 0 and is_last:
 
                 def write_first(sites: AbstractSet[str], page: Compacting = page) -> bool:
@@ -232,11 +242,11 @@ class Pruning:
         if problem:
             state = "its events were replaced already, and no content was removed"
             raise PruneMismatch(run=run, what=problem, state=state)
-        if not self.family.is_whole:  # the list of what is to go stays for the next time
+        if not self.family.is_whole:  # what the other runs need is not known: the recorded packs stay
             return self._pruned(0, 0)
         doomed = self._candidate_packs() - self._wanted(now)
         count, size = _measure(store, doomed)
-        # Whoever holds another run of the lineage may be about to commit a pack that has the same content.
+        # The holder of another run of the lineage may be about to commit a pack with the same content.
         others = any(row.lease.owner for name, row in self.family.rows.items() if name != run)
         since = self.began_at - (BLOB_GRACE_S if others else 0.0)
         for batch in batches(sorted(doomed)):
@@ -246,7 +256,10 @@ class Pruning:
         return self._pruned(count, size)._replace(reclaimed_bytes=reclaimed(store))
 
     def _wanted(self, own: Sequence[Event]) -> set[str]:
-        """What any run of the lineage still needs of what is its own. Reading it proves that the states are whole."""
+        """What the runs of the lineage still need for their own events.
+
+        To read it proves that the states are complete.
+        """
         events = list(own)
         for name, row in self.family.rows.items():
             if name != self.row.run:
@@ -275,9 +288,9 @@ def prune_run(
     ready: Callable[[], bool] = lambda: True,
     compact: Compact = _outright,
 ) -> Pruned | None:
-    """Prune a run under this fence, planning again as often as somebody comes in between.
+    """Prune a run under this fence. Plans again, a bounded number of times, if the run changes in between.
 
-    None where that is not to be: the lease is lost, or the holder is not ``ready``.
+    None where it was not pruned: the lease is lost, the holder is not ``ready``, or the run kept changing.
     """
     note_all(store)
     for _ in range(_TRIES):
@@ -301,16 +314,16 @@ def own_events(store: StorePort, row: RunRow) -> list[Event]:
 
 
 def reclaimed(store: StorePort) -> int:
-    """Give free space back to the file system; the bytes."""
+    """Return free space to the file system. Returns the number of bytes."""
     try:
         return store.reclaim()
-    except StoreError as error:  # somebody reads: it goes back with the next prune
+    except StoreError as error:  # a reader is in the way: the next prune returns the space
         log().info("the space that was freed stays in %s for now: %s", store.url, error)
         return 0
 
 
 def of_lineage(store: StorePort, events: Sequence[Event]) -> set[str]:
-    """What only runs of the same lineage can need: packs of states, and the views of compacted events."""
+    """The blobs that only one lineage can need: packs of states, and views of compacted events."""
     found = references(store, *states(events))
     for event in events:
         if event.kind == Kind.COMPACTED:
@@ -325,7 +338,7 @@ def states(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def stored(run: str, compacting: Compacting, view: bytes) -> tuple[Event, tuple[Blob, ...]]:
-    """The compacted event as it is written: a large view lies in a blob."""
+    """The compacted event to store. A large view goes into a blob."""
     if len(view) <= VALUE_INLINE_BYTES_MAX:
         return compacting.event(run, compacting.body(view=view)), ()
     address = address_of(view)
@@ -334,7 +347,10 @@ def stored(run: str, compacting: Compacting, view: bytes) -> tuple[Event, tuple[
 
 
 def note_doomed(store: StorePort, run: str, addresses: AbstractSet[str]) -> None:
-    """Write down which packs are about to go: the next prune of the run frees them. Moved, if another one is at it."""
+    """Record packs that a prune may delete, for the next prune of the run.
+
+    Moved if another prune does the same.
+    """
     first = len(_noted(store, run))
     for number, batch in enumerate(batches(sorted(addresses)), first):
         if not store.put_record(DOOMED, f"{run}@{number:06}", dumps(batch), revision=0):
@@ -346,7 +362,7 @@ def _noted(store: StorePort, run: str) -> list[Record]:
 
 
 def _doomed(store: StorePort, run: str) -> list[str] | None:
-    """What a prune that was killed has left to do; None where there was none."""
+    """The packs that a killed prune has recorded; None where there was none."""
     records = _noted(store, run)
     return [address for record in records for address in loads(record.body)] if records else None
 
@@ -361,5 +377,5 @@ def _measure(store: StorePort, addresses: AbstractSet[str]) -> tuple[int, int]:
 
 
 def batches(addresses: Sequence[str], size: int = _BATCH) -> Iterator[Sequence[str]]:
-    """The addresses in batches that one call of a store takes."""
+    """The addresses in batches for one call of the store."""
     return (addresses[at : at + size] for at in range(0, len(addresses), size))

@@ -1,10 +1,10 @@
-"""Pruning a whole store: each run under its own lease, finished runs beyond the policy, and content nobody refers to.
+"""Prunes a store: each run under its own lease, finished runs beyond the policy, and unreferenced blobs.
 
-Values are shared by content across all runs, so whether one is still wanted is found out by marking what every journal
-and inbox refers to. What was referred to lately is left alone: whoever did may not have committed yet.
+All runs share values by content. So it marks every blob that a journal or an inbox refers to, and deletes the
+rest, except blobs touched lately: their writer may not have committed the event yet.
 
-The rows are read once, and lineage by lineage the journals: what planning costs is in proportion to what there is, and what
-it keeps in memory are the journals of one lineage and the addresses of what is referred to.
+The rows are read once, and the journals lineage by lineage. Planning takes time in proportion to the store;
+memory holds the journals of one lineage and the addresses of the referenced blobs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Sweep:
         self._dry_run = dry_run
         self._began_at = session.clock.wall()
         self._after: Sequence[Event] | None = None
-        """The own events of the run that was planned last, as they would be."""
+        """The own events that the last planned run would have after the prune."""
         self._marks = _Marks(session.store)
         self._notes: list[str] = []
         self._reclaimed = 0
@@ -69,7 +69,7 @@ class Sweep:
         return self._report([pruned], before, 0 if self._dry_run else self._size([name]), 0, 0)
 
     def store(self) -> PruneReport:
-        """Prune everything that nobody holds."""
+        """Prune every run without a live holder, and unreferenced blobs."""
         rows = all_rows(self._store)
         before = self._size(rows)
         doomed = {row.run for row in _deletable(self._store, rows, self._policy, self._began_at)}
@@ -83,13 +83,16 @@ class Sweep:
         return self._report(lines, before, self._size(all_rows(self._store)), count, size)
 
     def _family(self, family: Family, doomed: set[str]) -> Iterator[RunPruned]:
-        """The runs of one lineage, newest first. One that is damaged may need anything of the others: they stay as they are."""
+        """Prune the runs of one lineage, newest first.
+
+        With a damaged one among them, all stay: it may need any of them.
+        """
         needs = Needs(self._store, Walk(self._store, family))
-        hurt = next((row for row in family.rows.values() if row.damage), None)
+        damaged = next((row for row in family.rows.values() if row.damage), None)
         for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
             self._after = None
-            if hurt is not None:
-                line = RunPruned(row.run, "skipped", _beside(row, hurt))
+            if damaged is not None:
+                line = RunPruned(row.run, "skipped", _beside(row, damaged))
             else:
                 line = self._delete(row) if row.run in doomed else self._prune(row, needs)
             if self._dry_run:
@@ -143,7 +146,7 @@ class Sweep:
         return _line(pruned)
 
     def _holder(self, row: RunRow) -> str:
-        """Why the run cannot be pruned from here: somebody holds it, and prunes it by itself; or it is not ours to change."""
+        """Why the run cannot be pruned from here (held, sealed or incomplete); empty where it can."""
         if row.status in {Status.SEALED, Status.IMPORTING}:
             return "sealed: it goes on elsewhere" if row.status == Status.SEALED else "not whole yet"
         if not row.lease.owner or self._store.probe(row.lease.owner) == "dead":
@@ -177,7 +180,7 @@ class Sweep:
             packs = of_lineage(store, own_events(store, now))
             family, lineage = kin.family_of(store, run), kin.lineage_name(store, run)
             others = {name: row for name, row in family.rows.items() if name != run}
-            if family.is_whole:  # before the run goes: what another one needs may turn out to be unreadable
+            if family.is_whole:  # before the delete, because another run may turn out to be unreadable
                 packs -= of_lineage(
                     store, [event for other in others.values() for event in own_events(store, other)]
                 )
@@ -191,13 +194,14 @@ class Sweep:
                 store.delete_blobs(batch, untouched_since=self._began_at - (BLOB_GRACE_S if others else 0.0))
         return True
 
-    # -- what nobody refers to -------------------------------------------------------------------------------
+    # -- unreferenced blobs ----------------------------------------------------------------------------------
 
     def _sweep(self, rows: dict[str, RunRow]) -> tuple[int, int]:
+        # An import puts its blobs before the events that refer to them, and may outlast the grace time.
         if any(row.status == Status.IMPORTING for row in rows.values()):
             self._notes.append("contents are left as they are, since a run is not whole yet")
             return 0, 0
-        if not self._dry_run:
+        if not self._dry_run:  # a dry run has marked the planned events in ``_family``
             for name in rows:
                 row = self._store.find_run(name, damaged=True)
                 if row is not None:
@@ -221,7 +225,10 @@ class Sweep:
             after = page[-1].address
 
     def _sweep_snapshots(self, rows: Iterable[str]) -> None:
-        """Pieces of cached snapshots that no head names: left by whoever was killed between the two."""
+        """Delete the pieces of cached snapshots that no head names.
+
+        A process was killed between the two writes.
+        """
         if self._dry_run:
             return
         known, after = set(rows), ""
@@ -243,16 +250,16 @@ class Sweep:
 
 
 class _Marks:
-    """What anything refers to: the events of every run, and the letters in its inbox."""
+    """The blobs that the events and the inbox of any run refer to."""
 
     def __init__(self, store: StorePort) -> None:
         self._store = store
         self.found: set[str] = set()
         self.damage: Corrupt | None = None
-        """Why that cannot be told, if so."""
+        """Why they are not all known, where a run cannot be read."""
 
     def add(self, run: str, events: Sequence[Event] | None, read: Callable[[], Sequence[Event]]) -> None:
-        """Add what a run's own events refer to: these, or else those that are read; and its letters."""
+        """Add the blobs of a run's inbox and of its own events: ``events``, or else what ``read`` returns."""
         if self.damage is not None:
             return
         try:
@@ -263,15 +270,16 @@ class _Marks:
             self.found |= blobs_named(letter.get("body") or {})
 
 
-def _beside(row: RunRow, hurt: RunRow) -> str:
-    why = f"{hurt.damage}; `holdfast doctor` tells more"
-    return why if row is hurt else f"of one lineage with a damaged run, which may need it: {why}"
+def _beside(row: RunRow, damaged: RunRow) -> str:
+    why = f"{damaged.damage}; `holdfast doctor` tells more"
+    return why if row is damaged else f"of one lineage with a damaged run, which may need it: {why}"
 
 
 def _marked(store: StorePort, row: RunRow) -> list[Event]:
-    """The run's own events; where its row is damaged, it does not tell from where on."""
+    """The run's own events."""
     if not row.damage:
         return own_events(store, row)
+    # The origin in a damaged row cannot be trusted; the first stored event is the run's first own one.
     first = store.read_events(row.run, limit=1)
     return read_own(store, row.run, first[0].seq - 1, None) if first else []
 
@@ -288,7 +296,7 @@ def _line(pruned: Pruned) -> RunPruned:
 
 
 def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now: float) -> list[RunRow]:
-    """The finished runs beyond the policy that nothing depends on: no fork, no pin, no run they are part of."""
+    """The finished runs beyond the policy that have no fork, no pin, and no parent that stays."""
     if policy.finished == type(policy.finished)():
         return []
     finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head and not row.damage]
@@ -303,14 +311,14 @@ def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now
         for number, row in enumerate(finished)
         if number not in kept and row.run not in origins and row.run not in pinned
     }
-    # A run and its children go together: one that replays would begin a child anew that is not there.
+    # A run and its children are deleted together: a replaying parent would start a deleted child again.
     tops = {name: _top(rows, name) for name in rows}
     stay = {tops[name] for name in rows if name not in going}
     return [row for name, row in going.items() if tops[name] not in stay]
 
 
 def _top(rows: Mapping[str, RunRow], run: str) -> str:
-    """The outermost of the runs that this one is part of, or itself: whoever has the same one goes together with it."""
+    """The outermost parent of a run, or the run itself. Runs with the same one are deleted together."""
     names = run.split("/")
     parents = ("/".join(names[:count]) for count in range(1, len(names)))
     return next((parent for parent in parents if parent in rows), run)

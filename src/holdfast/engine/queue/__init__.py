@@ -1,1 +1,1 @@
-"""The queue at work: claims, children, and runs that are due."""
+"""The queue: claims of workers, children, and when a run is due."""

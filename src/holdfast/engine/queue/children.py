@@ -1,7 +1,7 @@
-"""Children in the queue: a run submits another one, and waits for its end, wherever that runs.
+"""Children in the queue: a run submits another run and waits for its end, whichever process executes it.
 
-What became of the child, its own row tells; the letter that it leaves when it ends only wakes the one that waits. Killed
-anywhere, the parent asks for the child again, which is there already.
+The child's own row says how it ended; the letter that it posts when it ends only wakes the parent. Crash
+window: a parent that is killed anywhere asks for the child again under the same id, and finds it.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ from holdfast.model.events import Kind
 from holdfast.model.store_rows import Record, RunRow, Status
 
 _LOOK_S: Final = 30.0
-"""How often a parked run looks at a child that somebody else submitted: that one leaves no word when it ends."""
+"""How often a parked run looks at a child that it did not submit: such a child posts no letter at its end."""
 
 
 class AgentLike(Protocol):
-    """An agent, as far as a parent needs to know it."""
+    """What a parent needs of an agent."""
 
     name: str
 
@@ -54,7 +54,7 @@ async def child(
     kwargs: Mapping[str, Any],
     wait_s: float | None,
 ) -> Any:
-    """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s`` in this process; Misuse."""
+    """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s``; Misuse."""
     entry = _entry_of(held, name, agent, args, kwargs)
     call_options = READ._replace(key=await _recorded_key(held, runtime, entry.run))
     wait = _awaited if runtime.waits else _driven
@@ -62,7 +62,7 @@ async def child(
 
 
 async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:
-    """The key of the step that waits for this child: in a fork, the one under which the origin has recorded it."""
+    """The key of the step that waits for this child; in a fork, the key that its history recorded."""
     if held.row.origin is None and "was" not in facts_of(held.row):
         return child_key(run)
     name = run.removeprefix(f"{held.run}/")
@@ -82,7 +82,7 @@ async def _awaited(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
 def _entry_of(
     held: HeldRun, name: str, agent: AgentLike | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Entry:
-    """The child's id is its parent's and its own name behind that."""
+    """The options to submit the child with. Its id is the parent's id and its own name."""
     run = check_run_id(name if name.startswith(f"{held.run}/") else f"{held.run}/{name}")
     if not isinstance(agent, str):
         return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
@@ -95,7 +95,7 @@ def _entry_of(
 
 
 async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: float | None) -> Any:
-    """Submit the child, and wait for what it comes to."""
+    """Submit the child, and wait for its result."""
     await _submit(held, runtime, entry)
     wait = InboxWait(held, runtime, CHILD)
     clock, store = held.clock, held.store
@@ -113,14 +113,14 @@ async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: floa
             return await runtime.store(value_of, held, view.result, what=f"result of run {entry.run}")
         left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
-            told = waited_for_by(await runtime.store(load, store, entry.run)) == held.run
-            until = None if told else clock.wall() + _LOOK_S
+            posts_letter = waited_for_by(await runtime.store(load, store, entry.run)) == held.run
+            until = None if posts_letter else clock.wall() + _LOOK_S
             raise AwaitingChild(run=held.run, child=entry.run, reason=row.status, until=until)
         await wait.pause(left_s)
 
 
 async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:
-    """Queue the child; not again where an earlier attempt has begun to wait for it: it may have stopped since, and that is told."""
+    """Queue the child, unless an earlier attempt has: queueing again would restart a child that failed."""
     here = here_now()
     waiting = None if here is None else held.view.calls.get(here.scope)
     if waiting is not None and waiting.is_open:
@@ -131,7 +131,7 @@ async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:
 
 
 def _has_failed(row: RunRow) -> bool:
-    """Failed, and not about to be tried again. Its holder says that before it tells us, and lets go of it after that."""
+    """Whether it failed and is not due again. Its holder sets both before it posts the letter."""
     return row.status == Status.FAILED and row.due_at is None
 
 
@@ -146,8 +146,8 @@ def _end_of(held: HeldRun, row: RunRow | None) -> str:
 
 
 class Children(Feature):
-    """Letters that children leave when they end."""
+    """The feature that handles letters of children that have ended."""
 
     async def letter(self, runtime: Runtime, record: Record, letter: dict[str, Any]) -> None:  # noqa: ARG002 - it only wakes
-        """It was only to wake the run: what became of the child, its own row tells."""
+        """Delete the letter: it only wakes the run."""
         await runtime.store(self.held.store.delete_record, record.space, record.key, revision=record.revision)

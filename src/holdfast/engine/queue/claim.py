@@ -1,7 +1,11 @@
-"""What a worker takes next: runs that are due, and runs whose holder is gone.
+"""Claims runs for a worker: runs that are due, and runs whose holder is gone.
 
-A dead holder on this machine is found out at once. Any other is watched: a lease whose beat has not moved for its own
-``lease_s`` of this process's monotonic clock changes hands by compare-and-set, so clocks that differ do no harm.
+A dead holder on this machine is found at once. Any other holder is watched: if its beat does not move for its
+own ``lease_s``, by this process's monotonic clock, the lease is taken over by compare-and-set. So clocks that
+differ do no harm, and of several workers only one gets the run.
+
+Crash window: a worker that dies after a claim leaves a held run, which another worker takes over in the same
+way.
 """
 
 import random
@@ -15,7 +19,7 @@ from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name
 
 LOOKS_PER_LEASE = 5
-"""How often those who hold runs are looked at, within the time that a lease lasts."""
+"""How often a worker looks at held runs within the time of a lease."""
 
 
 class _Sighting(NamedTuple):
@@ -24,18 +28,21 @@ class _Sighting(NamedTuple):
 
 
 class Claims:
-    """The runs of some agents in one store, to be claimed by this process."""
+    """Claims runs of some agents in one store for this process."""
 
     def __init__(self, session: StoreSession, agents: Sequence[str]) -> None:
         self._session = session
         self._agents = tuple(agents)
         self._sightings: dict[str, _Sighting] = {}
         self._gone: list[tuple[RunRow, str]] = []
-        """Runs that were found without a holder, and not taken yet: there may be more of them than there is room."""
+        """Runs whose holder is gone, not taken over yet: there may be more than this worker has room for."""
         self._look_at = 0.0
 
     def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
-        """Up to so many runs, each under a lease of this process. ``mine`` are those that it runs already."""
+        """Up to ``limit`` runs, each under a lease of this process.
+
+        ``mine`` are those that it runs already.
+        """
         store, clock, lease_s = self._session.store, self._session.clock, self._session.lease_s
         if not self._gone and clock.monotonic() >= self._look_at:
             self._look(mine)
@@ -46,14 +53,12 @@ class Claims:
         return taken
 
     def _orphans(self, limit: int) -> list[RunRow]:
-        """Take over runs whose holder was found to be gone; what somebody else took since, or has a beat again, is refused."""
+        """Take over runs whose holder is gone, except those with a new beat or another holder since."""
         clock, store = self._session.clock, self._session.store
         taken: list[RunRow] = []
         while self._gone and len(taken) < limit:
             seen, how = self._gone.pop()
-            row = store.find_run(
-                seen.run
-            )  # its holder may have written since; or is another one by now, or none
+            row = store.find_run(seen.run)  # read again: some time may have passed since the look
             if row is None or row.lease != seen.lease:
                 continue
             grant = store.acquire(row.run, at=clock.wall(), lease_s=self._session.lease_s, over=row.lease)
@@ -65,12 +70,12 @@ class Claims:
         return taken
 
     def _look(self, mine: Callable[[], Iterable[str]]) -> None:
-        """Find the runs whose holder is dead, or silent for as long as it promised not to be."""
+        """Find the runs whose holder is dead, or was silent for its whole ``lease_s``."""
         clock, store = self._session.clock, self._session.store
         now = clock.monotonic()
         held = {row.run: row for row in self._held()}
         if clock.monotonic() - now > self._session.lease_s / 2:
-            self._sightings = {}  # the store was away: nobody could beat, and that is no silence
+            self._sightings = {}  # the store did not answer: no holder could beat, and that is no silence
         for run in mine():
             held.pop(run, None)
         self._sightings = {run: self._sighting(row, now) for run, row in held.items()}
@@ -82,7 +87,9 @@ class Claims:
                 self._gone.append((row, "dead"))
             elif now - seen.at >= seen.lease.lease_s:
                 self._gone.append((row, "silent"))
-        random.shuffle(self._gone)  # whoever looks at the same time sees the same ones
+        random.shuffle(
+            self._gone
+        )  # other workers see the same list: in the same order, all would try the same run
         shortest_s = min((row.lease.lease_s for row in held.values()), default=self._session.lease_s)
         self._look_at = now + min(shortest_s, self._session.lease_s) / LOOKS_PER_LEASE
 
@@ -93,7 +100,7 @@ class Claims:
             after = page[-1].run
 
     def _sighting(self, row: RunRow, now: float) -> _Sighting:
-        """The first time that this very lease, with this beat, was seen."""
+        """When this lease was first seen with this beat."""
         before = self._sightings.get(row.run)
         if before is not None and (before.lease.fence, before.lease.beat) == (
             row.lease.fence,

@@ -1,1 +1,1 @@
-"""Resuming at work: ends that no attempt recorded, the plan, the recorded command."""
+"""Resuming: the resume plan, the recorded command and trust in it."""

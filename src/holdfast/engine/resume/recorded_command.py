@@ -1,7 +1,8 @@
-"""The commands that runs were started with, and the trust that people put in foreign ones.
+"""Reads the commands that runs were started with, and records trust in foreign ones.
 
-Trust is a record of the store, under the run and the command: who, when, which command, and where it came from. It is
-not part of the journal, and so never travels: what was trusted in one store is foreign again in another.
+Trust is a record in the store, under the run and the command: who trusts, since when, which command, and
+where it came from. Invariant: it is not part of the journal, so no export carries it; in another store the
+command is foreign again.
 """
 
 import os
@@ -23,26 +24,26 @@ _TRIES = 20
 
 
 def here(store: StorePort) -> Here:
-    """This process, and whose the store is."""
+    """This host and user, and the owner of the store."""
     return Here(host_of(store.owner), os.geteuid() if hasattr(os, "geteuid") else None, store.owned_by)
 
 
 def command_of(store: StorePort, run: str, attempt: Event) -> Command:
-    """The command that an attempt of this run has recorded, where it comes from, and who trusts it."""
+    """The command that an attempt of this run recorded, where it comes from, and who trusts it."""
     chain = chain_of(store, run)
     asking = here(store)
     found = command_in(attempt, chain, asking)
     record = store.get_record(TRUSTS, _key(chain, found)) if found.origin else None
-    told = _told(record.body) if record is not None else {}
-    if not (told.get("by") and isinstance(told.get("at"), float) and is_honoured(told, asking)):
+    given = _parsed(record.body) if record is not None else {}
+    if not (given.get("by") and isinstance(given.get("at"), float) and is_honoured(given, asking)):
         return found
-    return found._replace(trusted_by=str(told["by"]), trusted_at=told["at"])
+    return found._replace(trusted_by=str(given["by"]), trusted_at=given["at"])
 
 
 def trust(store: StorePort, run: str, command: Command, *, by: str, at: float) -> Command:
-    """Write down that this command of this run may be started here. Durable when it returns."""
+    """Record that this command of this run may be started here. Durable when it returns."""
     asking = here(store)
-    told = {
+    given = {
         "by": by,
         "at": at,
         "host": asking.host,
@@ -54,7 +55,7 @@ def trust(store: StorePort, run: str, command: Command, *, by: str, at: float) -
     key = _key(chain_of(store, run), command)
     for _ in range(_TRIES):
         known = store.get_record(TRUSTS, key)
-        if store.put_record(TRUSTS, key, dumps(told), revision=known.revision if known else 0):
+        if store.put_record(TRUSTS, key, dumps(given), revision=known.revision if known else 0):
             return command._replace(trusted_by=by, trusted_at=at)
     raise StoreUnavailable(
         store=store.url, problem=f"others keep changing who trusts the command of run {run}"
@@ -62,13 +63,13 @@ def trust(store: StorePort, run: str, command: Command, *, by: str, at: float) -
 
 
 def _key(chain: Sequence[RunRow], command: Command) -> str:
-    """The run whose journal has the command, and the command: a fork that inherits the one inherits trust in it."""
+    """The run whose journal has the command, and the command: a fork inherits both, and so the trust."""
     return f"{holder_of(chain, command.event).run}@{digest_of(command)}"
 
 
-def _told(body: bytes) -> dict[str, Any]:
+def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        told = loads(body)
-    except JSONDecodeError:  # damaged: then nobody has trusted it
+        given = loads(body)
+    except JSONDecodeError:  # not a record of ours: it gives no trust
         return {}
-    return told if isinstance(told, dict) else {}
+    return given if isinstance(given, dict) else {}

@@ -1,6 +1,9 @@
-"""The resume plan of a run: read its journal, look at what it relies on, and let ``core.resume.resume_plan`` decide.
+"""Makes the resume plan of a run: reads its journal and checks its premises.
 
-From outside it is told what starting the run would do now; inside it is what was done when this attempt began.
+The plan itself is decided in core.
+
+From outside, the plan says what starting the run now would do. Inside a run, it says what this attempt began
+with. Nothing is written.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def plan_of_entry(held: "HeldRun") -> ResumePlan:
-    """What was reused, in doubt and relied on when this attempt began."""
+    """What this attempt reused, what was in doubt, and which premises held when it began."""
     reliance, run = ATTEMPT_PREMISES.of(held), held.run
     upto = held.entered_seq
     events = effective(read_all(held.store, run, upto_seq=upto)) if upto else []
@@ -56,7 +59,7 @@ def plan_of_entry(held: "HeldRun") -> ResumePlan:
 
 
 async def plan(held: "HeldRun", runtime: Runtime) -> ResumePlan:
-    """The resume plan of this very entry."""
+    """The resume plan of this attempt."""
     found: ResumePlan = await look_aside(runtime, plan_of_entry, held)
     return found
 
@@ -64,7 +67,7 @@ async def plan(held: "HeldRun", runtime: Runtime) -> ResumePlan:
 def plan_from_outside(
     store: StorePort, info: RunInfo, events: list[Event], doubts: list[Doubt], now: float
 ) -> ResumePlan:
-    """What starting this run now would do, as far as can be told without its program."""
+    """What starting this run now would do, as far as that is known without its program."""
     view = with_accepted(store, info.run, fold(events))
     attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     policies: Policies = attempt.get("premises", {})
@@ -86,13 +89,13 @@ def plan_from_outside(
 
 
 def with_command(store: StorePort, run: str, view: View, plan: ResumePlan) -> ResumePlan:
-    """The plan with the command that the run was last started with, and where it and the run came from."""
+    """The plan with the command that last started the run, and where command and run came from."""
     command = command_of(store, run, view.attempts[-1].event) if view.attempts else None
     return plan._replace(command=command, came_from=whence(chain_of(store, run), 1))
 
 
 def with_accepted(store: StorePort, run: str, view: View) -> View:
-    """The view with what somebody has accepted, and no attempt has taken in yet."""
+    """The view with premises that a person has accepted and no attempt has recorded yet."""
     for _, letter in letters.waiting(store, run):
         if letter["kind"] == "accept":
             PREMISES.of(view).note(accepted_in(letter))
@@ -100,7 +103,7 @@ def with_accepted(store: StorePort, run: str, view: View) -> View:
 
 
 def look_at_one(view: View, premise: Premise) -> Observation:
-    """What is found of one premise of a run, from outside."""
+    """Observe one premise of a run, from outside."""
     attempt: dict[str, Any] = contents_of(view.attempts[-1].event.body) if view.attempts else {}
     return _look_of(view, attempt).at(premise)
 

@@ -1,1 +1,1 @@
-"""A run held by this process: open, close, cancel, and the two drivers, blocking and async."""
+"""Opens, holds, closes and cancels runs; features join a held run here."""

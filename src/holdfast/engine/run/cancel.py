@@ -1,8 +1,11 @@
-"""Cancelling a run: a letter, and the record of it.
+"""Cancels a run: posts a letter, which the holder of the run records.
 
-Whoever holds the run notices the letter, at once while it waits and else with the next beat; the next call that would
-record something raises ``Cancelled``, and leaving the block records it. A run that nobody holds is cancelled by whoever
-cancels it. The letter goes in the append that records it: killed in between, the next one to enter finds it.
+The holder sees the letter at once while it waits for the inbox, else on its next beat. The next call that
+would record something raises ``Cancelled``, and leaving the block records the cancellation. If no live
+process holds the run, the canceller takes the lease and records it.
+
+Crash window: the append that records the cancellation also deletes the letter. Before it, the next process
+that enters the run finds the letter and records it.
 """
 
 from typing import Any
@@ -25,11 +28,11 @@ from holdfast.model.store_rows import OVER, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
 _END_EVENTS = 8
-"""Among so many last events of a cancelled run is the one that says so."""
+"""RUN_CANCELLED is among this many last events of a cancelled run."""
 
 
 def cancel(session: StoreSession, row: RunRow, *, by: str, reason: str) -> bool:
-    """Cancel the run. Whether it is cancelled now; if not, its holder was told. Durable when it returns."""
+    """Cancel the run, durably. False if its holder may be alive: then the holder records it."""
     store = session.store
     content = {"kind": "cancel", "by": by, "reason": reason}
     inbox.post(store, row.run, inbox.CANCEL, content, at=session.clock.wall())
@@ -41,17 +44,17 @@ def cancel(session: StoreSession, row: RunRow, *, by: str, reason: str) -> bool:
             view = load(store, row.run)
             journal = Journal(store, session.committer, row.run, hold.fence, view.head)
             return drive(take_in(BLOCKING, session, row, view, journal))
-    except RunHeld:  # somebody entered it just now, and finds the letter
+    except RunHeld:  # another process entered it just now, and finds the letter
         return False
 
 
 async def take_in(runtime: Runtime, session: StoreSession, row: RunRow, view: View, journal: Journal) -> bool:
-    """Record that the run is cancelled, if a letter says so. ``row`` has the lease that it had before we took it."""
+    """Record the cancellation if there is a letter. ``row`` has the lease from before we took it."""
     store = session.store
     letter = await runtime.store(inbox.find_cancel, store, row.run)
     if letter is None:
         return False
-    if view.status in OVER:  # it came too late; whoever opens the run again has decided since
+    if view.status in OVER:  # too late: the run had ended, and reopening it is a later decision
         await runtime.store(_discard, store, row.run)
         return False
     drafts = [*await runtime.store(catching_up, store, row, view), event_of(letter)]
@@ -61,17 +64,17 @@ async def take_in(runtime: Runtime, session: StoreSession, row: RunRow, view: Vi
 
 
 def event_of(letter: dict[str, Any]) -> Draft:
-    """The event that records a letter."""
+    """The event that records a cancellation."""
     fields = {"by": letter["by"], "asked_at": letter["at"]}
     return draft(Kind.RUN_CANCELLED, "", "", fields, parts={"reason": letter["reason"]})
 
 
 def refusal(store: StorePort, row: RunRow) -> RunCancelled:
-    """Why a cancelled run is not entered."""
+    """The error for entering a cancelled run."""
     row = store.find_run(row.run) or row
     last = store.read_events(row.run, after_seq=max(row.head - _END_EVENTS, 0), limit=_END_EVENTS)
     event = next((event for event in reversed(last) if event.kind == Kind.RUN_CANCELLED), None)
-    body = {"by": "somebody", "reason": ""} if event is None else contents_of(event.body)
+    body = {"by": "a person", "reason": ""} if event is None else contents_of(event.body)
     at = moment(row.created_at if event is None else event.at)
     why = f": {body['reason']}" if body["reason"] else ""
     return RunCancelled(run=row.run, by=body["by"], at=at, why=why)

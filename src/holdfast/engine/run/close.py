@@ -1,7 +1,11 @@
-"""Leaving a run's block: finish it, or record how this attempt ended, and let the lease go.
+"""Leaves a run's block: finishes the run or records how the attempt ended, and releases the lease.
 
-Calls in flight are waited for first, so that what they did is recorded. Whatever cannot be recorded any more
-(a lost lease, a full disk) never hides the error that led here.
+Invariants: calls in flight are waited for first, so that their outcomes are recorded. The lease is released
+whatever happens. An end that cannot be recorded (a lost lease, a full disk) never hides the error that led
+here.
+
+Crash windows: before the end is recorded, the next holder records this attempt as crashed. Between that
+record and the release, the lease expires or its holder is proven dead.
 """
 
 from collections.abc import Callable
@@ -18,7 +22,6 @@ from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.held_run import HeldRun, failures_behind
 from holdfast.engine.run.open import Entry
-from holdfast.engine.steps import drift
 from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,
@@ -37,17 +40,17 @@ _POLL_S = 0.01
 
 
 async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
-    """Record the run's result. Durable when it returns; after it the run takes no new work."""
+    """Record the run's result. Durable when it returns; after that the run takes no new work."""
     held.check_usable()
     if held.is_finished:
         return
     data = encode(result, what=f"result of run {held.run}")
-    await drift.judge_joined(held, runtime, None)
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
+    told = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(runtime, [finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [*told, finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)
@@ -70,7 +73,7 @@ async def leave(
     finishes: bool = True,
     is_hurried: Callable[[], bool] = lambda: True,
 ) -> BaseException | None:
-    """End the attempt. The exception to raise: the one given, the stop-signal inside it, or one met here.
+    """End the attempt. Returns the exception to raise: the given one, the stop-signal in it, or a new one.
 
     Without an error the run is finished, unless ``finishes`` is off: then it can be resumed.
     """
@@ -87,10 +90,11 @@ async def leave(
         error = error or hurry
         if error is None and finishes and not held.is_finished:
             await finish(held, runtime, None)
-    except BaseException as refused:  # noqa: BLE001 - raised by the caller; how the attempt ended is recorded first
+    except BaseException as refused:  # noqa: BLE001 - the caller raises it, after the end is recorded
         error = error or refused
     try:
-        # Whole, or not at all: a lease that is let go before the run is handed back leaves a run that no worker finds.
+        # Not interruptible by a cancellation: a lease that is released before the run is due again would
+        # leave a run that no worker finds.
         error = await runtime.whole(_end(held, runtime, error))
     except BaseException as cut:
         if not is_cancellation(cut):
@@ -102,7 +106,7 @@ async def leave(
 
 
 async def _end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> BaseException | None:
-    """Record how the attempt ended, and let the run go. What is to be raised."""
+    """Record how the attempt ended, and release the run. Returns the exception to raise."""
     try:
         await _record_end(held, runtime, error)
         for ended in held.hooks.ended:
@@ -145,16 +149,16 @@ def how_it_ended(error: BaseException | None) -> str:
         return Status.CANCELLED
     if isinstance(error, (Parked, PremiseMissing)):
         return Status.PARKED
-    # Ctrl-C, SIGTERM, a cancelled task, a closed generator: none of them is an Exception, and nothing else counts.
+    # Ctrl-C, SIGTERM, a cancelled task and a closed generator are no Exception.
     return Status.FAILED if isinstance(error, Exception) else Status.INTERRUPTED
 
 
 async def _drain(
     held: HeldRun, runtime: Runtime, drain_s: float, is_hurried: Callable[[], bool]
 ) -> BaseException | None:
-    """Wait for calls in flight. Interrupted meanwhile, wait no longer, but the end is still to be recorded.
+    """Wait for calls in flight. Returns the interrupt that ended the wait, if one did.
 
-    A loop that shuts down cancels its tasks once more; that alone is no reason to leave a payment half-known.
+    A loop that shuts down cancels its tasks a second time; that alone must not leave a payment in doubt.
     """
     deadline = held.clock.monotonic() + drain_s
     while held.in_flight():
@@ -164,7 +168,7 @@ async def _drain(
             break
         try:
             await runtime.sleep(held.clock, _POLL_S)
-        except BaseException as interrupt:  # noqa: BLE001 - it is given to the caller
+        except BaseException as interrupt:  # noqa: BLE001 - returned to the caller
             if not is_cancellation(interrupt) or is_hurried():
                 return interrupt
     return None
@@ -185,7 +189,7 @@ async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | No
     journal = held.journal
     assert journal is not None
     letter = None if held.is_finished else await _cancelled(held, runtime)
-    if letter is not None:  # however this attempt ended: the run does with it
+    if letter is not None:  # a cancellation ends the run, however this attempt ended
         fields["status"] = status = Status.CANCELLED
     event = draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
     drafts = [event] if letter is None else [cancel.event_of(letter), event]
@@ -195,32 +199,33 @@ async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | No
 
 
 async def _cancelled(held: HeldRun, runtime: Runtime) -> dict[str, Any] | None:
-    """The letter that cancels the run, noticed already or not; with it, the next one to enter need not find it."""
+    """The letter that cancels the run, if there is one, even if the heartbeat has not seen it yet."""
     assert held.journal is not None
     return held.journal.cancelled or await runtime.store(find_cancel, held.store, held.run)
 
 
 def let_go(held: HeldRun) -> None:
-    """Be over: beat no more, and let the lease go."""
+    """Close the handle, stop the heartbeat and release the lease."""
     held.is_closed = True
     release(held)
 
 
 def release(held: HeldRun) -> None:
-    """Beat no more, and let the lease go; the program may still be in the run's block."""
+    """Stop the heartbeat and release the lease; the program may still be in the run's block."""
     for released in held.hooks.released:
         released()
     journal = held.journal
     assert journal is not None
     held.session.heartbeat.remove(journal)
     if journal.lost is None:
-        # A call that still runs in some thread may not write behind the end of the attempt.
+        # A call that still runs in a thread must not append after the end of the attempt: it gets LeaseLost,
+        # and its outcome goes to the inbox.
         journal.lost = Lease(fence=journal.fence)
         give_back(held.store, held.run, journal.fence)
 
 
 def unsettled(held: HeldRun) -> dict[str, tuple[str, float]]:
-    """The effects in doubt that nobody has asked for again: key to name and time."""
+    """The effects in doubt that the program has not asked for again: key to name and time."""
     found = {
         w.asked.key: (w.asked.name, w.started_at) for w in held.in_flight() if w.call_options.effect == "once"
     }
@@ -241,5 +246,5 @@ def _check_settled(held: HeldRun) -> None:
             step=name,
             key=key,
             started_at=moment(at),
-            reason="is still in doubt, and the program came to its end without asking for it again",
+            reason="is still in doubt, and the program ended without asking for it again",
         )

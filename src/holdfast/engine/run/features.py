@@ -1,24 +1,27 @@
-"""How features join a held run: a table of names, the hooks that a feature may have, and typed slots.
+"""Joins features to a held run: a table of names, the hooks that a feature may define, and typed slots.
 
-The kernel (journal, steps, run) knows no feature. A feature is a class with some of these hooks; a held run keeps one
-tuple of bound methods a hook, only of features that define it, so a hook without a feature costs a look at an empty tuple.
-Naming a feature loads nothing: the table has strings, and this module holds the only import by name. A feature wakes when it first has
-something to do: by what the run's journal holds, by an option, by a letter, with the first call, or when a program uses it.
+The kernel (journal, steps, run) knows no feature. A feature is a class with some of these hooks. A held run
+keeps one tuple of bound methods per hook, so that a hook without a feature costs a look at an empty tuple.
+The table has only strings, and this module has the only import by name, so naming a feature loads nothing. A
+feature wakes when it first has something to do: because of the journal, an option, a letter, the first call,
+or because the program uses it.
 
-| hook | when | for |
+| hook | when | used by |
 |---|---|---|
-| ``entered(runtime)`` | the attempt is recorded, the program has not begun; may stop it | premises, effects left open by a fork |
-| ``letter(runtime, record, letter)`` | a letter of its own kind lies in the inbox | answers, promises, accepted premises |
+| ``entered(runtime)`` | the attempt is recorded, the program has not begun; may stop it | premises, forks |
+| ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call that is not in the journal | effects that a handoff or a fork's origin has made |
+| ``claim(...)`` | a call is not in the journal; gives the record that answers it | handoffs, drift |
+| ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
-| ``intent(work, fields)`` | the fields of an intent, with its own | premises, loop detection |
-| ``outcome(work, event)`` | an event in the *same append* as the outcome; it may stop the run when that is durable | loop detection |
-| ``checkpoint_fields()`` | fields of its own for a checkpoint | the conversation |
-| ``checkpointed(is_between_steps)`` | a state is in the journal; in the middle of a step, or not | pruning |
+| ``intent(work, fields)`` | returns the fields of an intent, with its own | premises, loop detection |
+| ``outcome(work, event)`` | adds an event to the append of the outcome; may then stop | loop detection |
+| ``checkpoint_fields()`` | returns fields of its own for a checkpoint | the conversation |
+| ``checkpointed(is_between_steps)`` | a state is in the journal | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted under this attempt | states |
+| ``finishing(runtime)`` | events in the append that finishes the run | effects never asked for |
 | ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
 | ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
 | ``released()`` | the lease goes | autosave |
@@ -44,25 +47,25 @@ if TYPE_CHECKING:
 
 
 class Feature:
-    """What one feature has of one held run. A subclass defines the hooks that it needs, and no others."""
+    """One feature of one held run. A subclass defines only the hooks that it needs."""
 
     def __init__(self, held: "HeldRun") -> None:
         self.held = held
 
     async def letter(self, runtime: "Runtime", record: "Record", letter: dict[str, Any]) -> None:
-        """A letter of a kind that the table says is this feature's lies in the inbox."""
+        """Record a letter of a kind that the table gives to this feature."""
         raise NotImplementedError
 
 
 class Extra(NamedTuple):
-    """An event that goes with an outcome, and what follows once both are durable: a stop-signal, or nothing."""
+    """An event in the append of an outcome. When both are durable, ``recorded`` may return a stop-signal."""
 
     event: "Draft"
     recorded: "Callable[[int], StopSignal | None]"
 
 
 class Denied(NamedTuple):
-    """A call is not to be made; this is what the program is given instead."""
+    """The call is not made; the program gets this value."""
 
     value: Any
 
@@ -74,21 +77,21 @@ class Row(NamedTuple):
     place: str
     """``module:class``, below ``holdfast.engine``."""
     when: "Callable[[HeldRun], bool] | None" = None
-    """Whether it has something to do when a run is entered."""
+    """Whether it wakes when this run is entered."""
     letters: tuple[str, ...] = ()
-    """Kinds of letters that are its own."""
+    """The kinds of letters that it handles."""
     letters_on_entering: tuple[str, ...] = ()
-    """The same, but only when the run is entered: later the program asks for them itself."""
+    """Kinds that it handles only when the run is entered: later the program asks for them itself."""
     option: str = ""
-    """A call's option that needs it."""
+    """The call option that wakes it."""
     on: str = ""
     """``call``: it wakes with the first call; ``checkpoint``: with the first checkpoint."""
     enabled: "Callable[[Entry], bool] | None" = None
-    """Whether the options of the run leave it on; None for one that is always on."""
+    """Whether the options of the run leave it on; None if it is always on."""
     check: str = ""
-    """``module:function``: refuses options of the run that make no sense, before anything is written."""
+    """``module:function``: refuses wrong options of the run before anything is written."""
     checks: "Callable[[Entry], bool]" = lambda _: False
-    """Whether there is anything for it to check."""
+    """Whether ``check`` has to be called."""
 
 
 def _is_waited_for(held: "HeldRun") -> bool:
@@ -102,6 +105,7 @@ ROWS: Final = (
     Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
     Row("children", "queue.children:Children", letters=("child",)),
     Row("queue", "queue.queue:Queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
+    Row("program", "drift.program:Program", option="is_once"),
     Row("approvals", "people.approvals:Approvals", option="approve"),
     Row(
         "orphans",
@@ -120,6 +124,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
     Row(
         "loops",
@@ -149,7 +154,7 @@ ROWS: Final = (
         checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,
     ),
 )
-"""In the order in which their hooks are called."""
+"""In the order in which hooks are called."""
 
 _PLACES: Final = {row.name: row.place for row in ROWS}
 _ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
@@ -159,8 +164,8 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "meet", "claim", "before", "intent", "outcome", "checkpoint_fields", "checkpointed", "cursor_moved", "compacted",
-    "closing", "ended", "released",
+    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "closing", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -174,6 +179,7 @@ class Hooks:
     permit: tuple[Callable[..., Awaitable[Any]], ...]
     meet: tuple[Callable[..., "Awaitable[None] | None"], ...]
     claim: tuple[Callable[..., Awaitable[Any]], ...]
+    live: tuple[Callable[..., Awaitable[None]], ...]
     before: tuple[Callable[..., Awaitable[None]], ...]
     intent: tuple[Callable[..., dict[str, Any]], ...]
     outcome: tuple[Callable[..., "Extra | None"], ...]
@@ -181,6 +187,7 @@ class Hooks:
     checkpointed: tuple[Callable[[bool], None], ...]
     cursor_moved: tuple[Callable[[], None], ...]
     compacted: tuple[Callable[[int], None], ...]
+    finishing: tuple[Callable[..., "Awaitable[list[Draft]]"], ...]
     closing: tuple[Callable[[], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]
@@ -190,7 +197,7 @@ class Hooks:
             setattr(self, hook, ())
 
     def collect(self, features: dict[str, Feature]) -> None:
-        """From now on call the hooks of these."""
+        """Replace the hooks by those of these features."""
         awake = sorted(features.items(), key=lambda pair: _ORDER[pair[0]])
         for hook in _HOOKS:
             methods = (getattr(feature, hook, None) for _, feature in awake)
@@ -204,14 +211,14 @@ def is_enabled(name: str, held: "HeldRun") -> bool:
 
 
 def make_feature(name: str, held: "HeldRun") -> Feature:
-    """A new feature of this held run; its module is imported now."""
+    """A new feature object for this held run; imports its module."""
     module, _, cls = _PLACES[name].partition(":")
     made: Feature = getattr(import_module(f"holdfast.engine.{module}"), cls)(held)
     return made
 
 
 def check_options(entry: "Entry") -> None:
-    """Refuse what a feature cannot work with."""
+    """Let features refuse wrong options of the run."""
     for row in ROWS:
         if row.check and row.checks(entry):
             module, _, function = row.check.partition(":")
@@ -219,17 +226,17 @@ def check_options(entry: "Entry") -> None:
 
 
 def waking(held: "HeldRun") -> list[str]:
-    """The features that have something to do when this run is entered."""
+    """The features that wake when this run is entered."""
     return [row.name for row in ROWS if row.when is not None and row.when(held)]
 
 
 def waking_on(what: str) -> tuple[str, ...]:
-    """Those that wake with the first call, or the first checkpoint."""
+    """The features that wake with the first ``call``, or the first ``checkpoint``."""
     return tuple(row.name for row in ROWS if row.on == what)
 
 
 def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None":
-    """The first event of a fork's own, or None where the run is no fork, or has begun already."""
+    """The first own event of a fork; None if the run is no fork or has events of its own."""
     if row.origin is None or view.head != row.origin_seq:
         return None
     entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
@@ -243,7 +250,7 @@ _LEAVES_CHILDREN: Final = frozenset({"later_effects", "handoff"})
 async def child_birth(
     runtime: "Runtime", parent: "HeldRun", entry: "Entry", row: "RunRow | None"
 ) -> "RunRow | None":
-    """The row of a child that its parent asks for and that has no event yet, where the parent's history knows more of it."""
+    """The row of a child without events, if its parent's history knows more of it; else None."""
     if _LEAVES_CHILDREN.isdisjoint(parent.view.folds) and "children" not in facts_of(parent.row):
         return None
     birth: Callable[..., Awaitable[RunRow | None]] = import_module(
@@ -256,18 +263,18 @@ FeatureT = TypeVar("FeatureT", bound=Feature)
 
 
 class Slot(Generic[FeatureT]):
-    """Where held runs keep one feature. It is defined beside the feature's class, so the kernel never names it."""
+    """Typed access to one feature. It is defined beside the feature's class, so the kernel never names it."""
 
     def __init__(self, name: str, cls: type[FeatureT]) -> None:
         self.name = name
         self.cls = cls
 
     def of(self, held: "HeldRun") -> FeatureT:
-        """The feature of this held run; it wakes now where it has not."""
+        """The feature of this held run; it wakes now if it was asleep."""
         found = held.feature(self.name)
         assert isinstance(found, self.cls), f"{self.name} is a {type(found).__name__}"
         return found
 
     def find(self, held: "HeldRun") -> FeatureT | None:
-        """The same, or None where it sleeps."""
+        """The feature of this held run, or None if it is asleep."""
         return self.of(held) if self.name in held.features else None

@@ -1,8 +1,11 @@
-"""One process's held run of a run: the lease, the folded view, and how far the program has come in it.
+"""A run that this process holds: its journal, its folded view, and how far the program has come in it.
 
-It knows what the program was already given (the cursor) and what it is doing now (calls in flight); it decides
-nothing by itself. Its small mutable parts are guarded by one lock that is never held across user code, and across I/O in
-one place only (``compact``).
+A held run knows which recorded outcomes the program has received (the cursor) and which calls are in flight.
+It decides nothing itself. All of it is memory: after a crash, the next process builds it again from the
+journal.
+
+Invariant: no two calls at one site that are in flight or done have the same number. One lock guards the
+counters. It is never held across user code, and across I/O only in ``compact``.
 """
 
 import os
@@ -14,7 +17,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.journal.run_row_facts import owner_of
-from holdfast.core.steps.drift import UNKNOWN_AFTER, RecordedPoints
+from holdfast.core.steps.call_point import ROOT_PATH, UNKNOWN_AFTER
+from holdfast.core.steps.identity import split_key
 from holdfast.engine.journal.load_view import Pager
 from holdfast.engine.run.call_site import TaskCalls, current_task
 from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, make_feature, waking_on
@@ -34,12 +38,14 @@ if TYPE_CHECKING:
     from holdfast.errors import RunSealed
 
 _AGAIN = "_holdfast_again"
-"""Where an exception carries the recorded failures it stands for. On the exception itself: a table of them
-would keep every traceback of a long run alive."""
+"""The attribute in which an exception carries the recorded failures that it stands for.
+
+On the exception itself: a table of exceptions would keep every traceback of a long run alive.
+"""
 
 
 class HeldRun:
-    """A run as this process holds it; without a journal when it only replays a finished run."""
+    """A run as this process holds it. A finished run that is only replayed has no journal."""
 
     def __init__(  # noqa: PLR0915 - many small facts make up a held run
         self,
@@ -54,8 +60,8 @@ class HeldRun:
         self.run: str = row.run
         self.agent: str = row.agent
         self.entry = entry
-        """The options that it was entered with; None where no program entered it."""
-        # After a rewind the same calls are other calls: their idempotency keys must not be the old branch's.
+        """The options that it was entered with; None if no program entered it."""
+        # After a rewind the same calls are new effects: they must not have the old branch's idempotency keys.
         self.birth = f"{row.birth}@{view.branch}" if view.branch else row.birth
         self.owner = owner_of(row)
         self.view: View = view
@@ -68,25 +74,25 @@ class HeldRun:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
-        self.may_drift = any(call.seq for call in view.calls.values())
+        self.may_drift: bool = any(call.seq for call in view.calls.values())
         self.remembers = False
-        """Whether every outcome of this held run is kept, to be looked up; else those that can be asked for again."""
+        """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
-        self.sealed: RunSealed | None = None  # since this held run has handed the run over
-        self.cursor_seq = 0  # up to here the program began with what is recorded, instead of replaying it
+        self.sealed: RunSealed | None = None  # set when this attempt hands the run over
+        self.cursor_seq = 0  # the event up to which the program restored a state instead of replaying calls
         self.unsaid: frozenset[int] = frozenset()
-        """The records of the conversation before the cursor that were not part of it when that state was taken."""
+        """Conversation records before the cursor that were not yet part of it when the state was taken."""
         self.apart = set[str]()
-        """Runs that were entered inside of it, and are no children."""
+        """Runs that were entered inside this one and are not its children."""
         self.features: dict[str, Feature] = {}
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.result: bytes | None = None
         self.observer: AttemptObserver | None = None
-        """The observer of this attempt; None where there is none."""
+        """The observer of this attempt, if there is one."""
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this held run."""
-        self.root = TaskCalls(current_task(), "")
+        self.root = TaskCalls(current_task(), "", ROOT_PATH)
         self._pid = os.getpid()
         self._began = session.clock.monotonic()
         self._pager = Pager(session.store, row.run)
@@ -95,37 +101,33 @@ class HeldRun:
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, Work] = {}
         self._claims: dict[str, int] = {}
-        """Calls on their way: claimed, and not in the journal yet."""
+        """The number of calls per site that are claimed and whose record is not complete yet."""
         self._noted: set[str] | None = None
-        """While the run is pruned: the sites whose calls may be recorded behind the pruner's back."""
+        """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
         self._lock = Lock()
-        self._standing: RecordedPoints | None = None
         self._live = view.last_outcome_seq == 0
         self._replayed_upto = 0
-        self.unjudged: list[Any] = []
-        """Live calls of tasks started side by side, until they are joined."""
-        self._arrivals: dict[tuple[str, str], int] = {}
 
     # -- features --------------------------------------------------------------------------------------------
 
     def feature(self, name: str) -> Feature:
-        """The feature of this name, which wakes now where it has not."""
+        """The feature of this name; it is loaded now if it is not awake."""
         found = self.features.get(name)
         if found is None:
             made = make_feature(name, self)
-            with self._lock:  # two threads may come at once
+            with self._lock:  # two threads may both have made one: the first one counts
                 found = self.features.setdefault(name, made)
                 self.hooks.collect(self.features)
         return found
 
     def put_to_sleep(self, name: str) -> None:
-        """The feature is not needed any more."""
+        """Remove a feature that is not needed any more."""
         with self._lock:
             self.features.pop(name, None)
             self.hooks.collect(self.features)
 
     def wake_on(self, what: str) -> None:
-        """The first call, or the first checkpoint: whoever waits for it wakes."""
+        """Wake the features that wait for the first call, or for the first checkpoint."""
         names = self._sleeping[what]
         if names:
             self._sleeping[what] = ()
@@ -134,7 +136,7 @@ class HeldRun:
                     self.feature(name)
 
     def wake_for(self, call_options: CallOptions) -> None:
-        """The features that this call's options need wake."""
+        """Wake the features that this call's options need."""
         self.wake_on("call")
         for option, name in OPTIONS:
             if getattr(call_options, option):
@@ -142,18 +144,18 @@ class HeldRun:
 
     @property
     def took_s(self) -> float:
-        """How long this attempt took so far, by the clock that never jumps."""
+        """How long this attempt took so far, by the monotonic clock."""
         return self.clock.monotonic() - self._began
 
     # -- may it act? -----------------------------------------------------------------------------------------
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process opened it; a fork has only a copy."""
+        """Whether this process opened it; a process made by os.fork has only a copy."""
         return self._pid == os.getpid()
 
     def check_usable(self) -> None:
-        """Refuse a closed run, and one that came through os.fork."""
+        """HandleClosed for a closed run, ForkedHandle after os.fork, RunSealed after a handoff."""
         if self.sealed is not None:
             raise self.sealed
         if self.is_closed:
@@ -162,7 +164,10 @@ class HeldRun:
             raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
 
     def require_journal(self, what: str, *, begins: bool = True) -> "Journal":
-        """The journal to append to; a finished run has none. LeaseLost; Cancelled; Drained, unless it is an end."""
+        """The journal to append to.
+
+        RunFinished, LeaseLost, Cancelled; Drained if the call begins something.
+        """
         if self.is_finished or self.journal is None:
             raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:
@@ -179,7 +184,7 @@ class HeldRun:
     def claim(self, site: str) -> int:
         """The number of the next call at this site: the lowest that did not succeed and is not in flight.
 
-        Whoever claims says so (``land``) when what the call came to is in the journal, or nothing of it ever will be.
+        The caller calls ``land`` when the call's outcome is in the journal, or never will be.
         """
         with self._lock:
             self._claims[site] = self._claims.get(site, 0) + 1
@@ -192,7 +197,7 @@ class HeldRun:
             return n
 
     def land(self, site: str) -> None:
-        """The call is over, as far as its record goes."""
+        """The record of a claimed call is complete."""
         if site:
             with self._lock:
                 left = self._claims.get(site, 0) - 1
@@ -202,15 +207,15 @@ class HeldRun:
                     self._claims.pop(site, None)
 
     def unclaim(self, site: str, n: int) -> None:
-        """The call did not succeed: its number is the next one's."""
+        """The call did not succeed: the next call at this site gets its number."""
         if site:
             with self._lock:
                 heappush(self._free.setdefault(site, []), n)
 
     def next_outcome(self, call: Call) -> Outcome | None:
-        """The next recorded outcome of the call that the program was not given yet, or None.
+        """The next recorded outcome of the call that the program has not received yet, or None.
 
-        An explicit key is the whole identity: once it succeeded, every later call with it gets that outcome.
+        An explicit key is the whole identity: after a success, every call with this key gets that outcome.
         """
         with self._lock:
             taken = call.taken
@@ -225,12 +230,12 @@ class HeldRun:
             return outcome
 
     def note_given(self, outcome: Outcome) -> None:
-        """The program is given an outcome without having run the call: one that was found out about just now."""
+        """Move the cursor over an outcome that was just settled and goes to the program."""
         with self._lock:
             self._replayed_upto = max(self._replayed_upto, outcome.seq)
 
     def remember(self, key: str, name: str, outcome: Outcome, *, is_given: bool) -> None:
-        """Keep the outcome of a call that can be asked for again, and whether the program was given it already."""
+        """Keep an outcome that can be asked for again; ``is_given`` if the program has received it."""
         with self._lock:
             call = self.view.calls.setdefault(key, Call(key, name))
             call.is_open = False
@@ -238,7 +243,7 @@ class HeldRun:
             call.taken = len(call.outcomes) - (0 if is_given else 1)
 
     def move_cursor(self, seq: int, unsaid: Iterable[int] = ()) -> None:
-        """Count everything recorded up to this event as given to the program; of the conversation all but ``unsaid``."""
+        """Count every record up to this event as received; of the conversation, all except ``unsaid``."""
         self.cursor_seq, self.unsaid = seq, frozenset(unsaid)
         for moved in self.hooks.cursor_moved:
             moved()
@@ -248,24 +253,18 @@ class HeldRun:
 
     @property
     def replaying(self) -> bool:
-        """Whether recorded outcomes lie ahead that the program has not come to yet."""
+        """Whether there are recorded outcomes that the program has not reached yet."""
         return not self._live and self._replayed_upto < self.view.last_outcome_seq
 
     @property
     def has_replayed(self) -> bool:
-        """Whether the program was given recorded outcomes since it began, or since its state was restored."""
+        """Whether the program has received recorded outcomes since it began or restored its state."""
         return self._replayed_upto > self.cursor_seq
 
     @property
     def replayed_upto(self) -> int:
-        """The last recorded outcome that the program was given."""
+        """The seq of the last recorded outcome that the program has received."""
         return self._replayed_upto
-
-    def standing(self) -> RecordedPoints | None:
-        """The recorded calls by their points; None where nothing was recorded before this held run."""
-        if self._standing is None and self.view.calls:
-            self._standing = RecordedPoints(self.view.calls.values(), self.intent_of)
-        return self._standing
 
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""
@@ -274,7 +273,7 @@ class HeldRun:
         return call.body
 
     def recorded(self, key: str, field: str) -> Any:
-        """What the intent of a recorded call that is still open says; None where there is none, or it says nothing."""
+        """A field of the intent of a recorded call that is still open; None if there is none."""
         call = self.view.calls.get(key)
         return None if call is None or not call.is_open else contents_of(self.intent_of(call)).get(field)
 
@@ -283,17 +282,8 @@ class HeldRun:
         return self.body_at(outcome.seq, outcome.body)
 
     def body_at(self, seq: int, body: bytes | None) -> bytes:
-        """The body of an event, read from the journal where the view has left it behind."""
+        """The body of an event; it is read from the journal if the view does not have it."""
         return self._pager.body_of(seq) if body is None else body
-
-    def note_arrival(self, scope: str, after: str) -> None:
-        """A task that was started at this point makes its first call."""
-        with self._lock:
-            self._arrivals[scope, after] = self._arrivals.get((scope, after), 0) + 1
-
-    def arrivals_at(self, scope: str, after: str) -> int:
-        """How many tasks started at this point have made a call."""
-        return self._arrivals.get((scope, after), 0)
 
     def trail_of(self, task: object) -> TaskCalls:
         """The trail of a thread that came without context; its place among the others is not known."""
@@ -302,23 +292,24 @@ class HeldRun:
         with self._lock:
             return self._threads.setdefault(task, TaskCalls(task, UNKNOWN_AFTER))
 
-    # -- being pruned ----------------------------------------------------------------------------------------
+    # -- pruning ---------------------------------------------------------------------------------------------
 
     def note_claims(self) -> None:
-        """From now on note the sites that calls are made at, with those that are on their way."""
+        """From now on, note the sites of calls, including calls that are claimed or in flight now."""
         with self._lock:
             self._noted = {*self._claims, *(work.asked.site for work in self._in_flight.values())}
 
     def forget_claims(self) -> None:
-        """Nobody looks any more."""
+        """Stop noting sites: the pruner is done."""
         with self._lock:
             self._noted = None
 
     def compact(self, compacting: "Compacting", write: Callable[[AbstractSet[str]], bool]) -> bool:
-        """Let a stretch of the own journal be compacted, and count on from what stays of it.
+        """Write a compaction of the run's own journal, and forget what it removes.
 
-        A resumed attempt will know only that: if this one counted otherwise, its later calls would not be found again.
-        So no call may get its number between the write and the forgetting: the lock is held across this one write.
+        A resumed attempt knows only what the compaction keeps. If this attempt kept counting from what was
+        removed, a resumed one would not find its later calls. So no call may get a number between the write
+        and the update of the counters: this is the one write under the lock.
         """
         with self._lock:
             noted = self._noted if self._noted is not None else set(self._counts)
@@ -328,7 +319,6 @@ class HeldRun:
             for site in reduced.sites.keys() - reduced.needed - noted:
                 self._counts.pop(site, None)
                 self._free.pop(site, None)
-            self._standing = None
             for forget in self.hooks.compacted:
                 forget(compacting.upto_seq)
             self.view.shed(compacting.upto_seq, reduced.view())
@@ -337,7 +327,7 @@ class HeldRun:
     # -- calls in flight -------------------------------------------------------------------------------------
 
     def enter_call(self, key: str, work: "Work") -> bool:
-        """Note a call as in flight; False when the same key is in flight already."""
+        """Note a call as in flight; False if the same key is in flight already."""
         with self._lock:
             if key in self._in_flight:
                 return False
@@ -345,7 +335,7 @@ class HeldRun:
             return True
 
     def leave_call(self, key: str) -> None:
-        """The call is over."""
+        """The call is not in flight any more."""
         self._in_flight.pop(key, None)
 
     def in_flight(self) -> "list[Work]":
@@ -359,7 +349,7 @@ class HeldRun:
             return free[0] if free else self._counts.get(site, 0) + 1
 
     def take_number(self, site: str, n: int) -> None:
-        """A call that was left open turned out to be done: its number is no other call's."""
+        """Reserve the number of an open call that turned out to be done: no other call may get it."""
         with self._lock:
             free = self._free.setdefault(site, [])
             if n in free:
@@ -370,8 +360,14 @@ class HeldRun:
                     heappush(free, skipped)
                 self._counts[site] = max(n, self._counts.get(site, 0))
 
+    def take_call(self, key: str) -> None:
+        """The record of this call answers one that has another identity: no call of its own site gets it."""
+        site, n = split_key(key)
+        if n is not None:
+            self.take_number(site, n)
+
     def latest_number(self, site: str) -> int:
-        """The number of the latest call at this site that is done, under way or in doubt; 0 where there is none."""
+        """The number of the latest call at this site that is done, in flight or in doubt; 0 if none."""
         with self._lock:
             number, free = self._counts.get(site, 0), self._free.get(site, ())
             while number in free:
@@ -385,21 +381,18 @@ class HeldRun:
 
 
 def remember_failure(error: BaseException, key: str, seq: int) -> None:
-    """Let the exception carry which recorded failure it is, together with those inside that it came from."""
+    """Note on the exception which recorded failure it is, with the recorded failures that caused it."""
     pairs = [*failures_behind(error), [key, seq]]
     try:
         setattr(error, _AGAIN, pairs)
-    except (
-        AttributeError,
-        TypeError,
-    ):  # an exception class that takes no attributes: then it is simply not retried
+    except (AttributeError, TypeError):  # a class that takes no attributes: its step is then not tried again
         return
 
 
 def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[Any]]:
-    """The recorded failures that an exception stands for: its own, else those of the first recorded cause.
+    """The recorded failures that an exception stands for: its own, else those of its nearest recorded cause.
 
-    It stops at the first recorded one: what that one was raised in the handling of, the program had gone past.
+    It stops there: a failure that the program handled before that one was raised does not end the attempt.
     """
     if error is None or depth == 0:
         return []

@@ -1,4 +1,4 @@
-"""What a run was started with: written down once, compared with what a program says later, and given to an agent."""
+"""Reads the recorded goal and inputs of a run, and compares them with those of a program that enters it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
-from holdfast.core.steps.drift import arguments_diff
+from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.errors import InputsChanged
 from holdfast.model.event_fields import contents_of, fields_of, part_of
@@ -15,7 +15,7 @@ from holdfast.stores.port import StorePort
 
 
 def recorded_inputs(store: StorePort, view: View, run: str, hints: Mapping[str, object]) -> dict[str, Any]:
-    """An agent's arguments by name, each as the value it was; ``hints`` are their annotations."""
+    """An agent's arguments by name, decoded; ``hints`` are their annotations."""
     tree = _recorded(store, view)
     given = tree if isinstance(tree, dict) else {}
     return {
@@ -33,9 +33,10 @@ def check_inputs(
     inputs: Any,
     defaults: Mapping[str, Any] | None,
 ) -> None:
-    """InputsChanged, where a goal or inputs are told and others stand recorded.
+    """InputsChanged if the program gives a goal or inputs and others are recorded.
 
-    ``defaults`` are what an agent takes where an input is not given: whoever submitted the run may not have known them.
+    ``defaults`` are the agent's default arguments: the process that submitted the run may not have known
+    them.
     """
     if view.started is None:
         return
@@ -66,7 +67,7 @@ def _by_name(tree: Any) -> dict[str, Any]:
 
 
 def roots_of(view: "View") -> tuple[str, ...]:
-    """The directories that the run was given, by its latest attempt that named any; none where it was given none."""
+    """The directories of the run's workspace, from its latest attempt that named any; empty if none did."""
     for attempt in reversed(view.attempts):
         named = fields_of(attempt.event.body).get("roots")
         if named:

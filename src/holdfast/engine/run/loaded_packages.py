@@ -1,4 +1,4 @@
-"""The packages whose versions an attempt records: Python, and the SDKs and frameworks that this process has loaded."""
+"""The versions that an attempt records: of Python, and of the SDKs and frameworks in this process."""
 
 import sys
 from typing import Final
@@ -19,11 +19,11 @@ PACKAGES: Final = {
     "llama_cpp": "llama-cpp-python",
     "mcp": "mcp",
 }
-"""The packages whose version matters to an agent: by the module that tells it, the distribution it comes in."""
+"""The packages whose version matters to an agent: module name to distribution name."""
 
 
 def packages_loaded() -> dict[str, str]:
-    """The versions of Python and of those packages that this process has loaded, as they say themselves."""
+    """The versions of Python and of the loaded packages, from their ``__version__``; nothing is imported."""
     found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
     for module in PACKAGES:
         version = getattr(sys.modules.get(module), "__version__", None)

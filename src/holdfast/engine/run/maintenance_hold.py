@@ -1,7 +1,8 @@
-"""Holding a run for a piece of work that is not an attempt: moving it, bringing it in, taking it away.
+"""Holds a run for work that is not an attempt: moving, importing, pruning or erasing it.
 
-The lease is kept alive by the work itself, which beats between its steps: there is no program whose step could take
-for ever.
+The work itself renews the lease between its batches, without the heartbeat thread: no user code runs that
+could take arbitrarily long. A crash leaves the lease to expire, and what was appended stays: each user of
+this module says what that means.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,14 +37,14 @@ class Hold:
         self._beaten = session.clock.monotonic()
 
     def row(self, *, damaged: bool = False) -> RunRow:
-        """The run as it stands now. LeaseLost when somebody else took it; Corrupt, unless a damaged one is asked for."""
+        """The run's row now. LeaseLost if another process has the lease; Corrupt, unless ``damaged``."""
         row = self._session.store.find_run(self.run, damaged=damaged)
         if row is None or row.lease.fence != self.fence:
             raise self._lost(row.lease if row else Lease(), row.head if row else 0)
         return row
 
     def beat(self) -> None:
-        """Show that we are at it, if it is time. LeaseLost when somebody else took the run."""
+        """Renew the lease if it is time. LeaseLost if another process has it."""
         clock = self._session.clock
         if clock.monotonic() - self._beaten < self._session.lease_s / BEATS_PER_LEASE:
             return
@@ -54,7 +55,10 @@ class Hold:
     def append(
         self, after_seq: int, events: tuple[Event, ...], *, status: str, blobs: tuple[Blob, ...] = ()
     ) -> None:
-        """Append events as they are. LeaseLost; Corrupt where the journal is not where it should be."""
+        """Append finished events. LeaseLost; Corrupt if the head is not ``after_seq``.
+
+        Durable when it returns.
+        """
         item = Append(self.run, self.fence, after_seq, events, blobs, status=status)
         (outcome,) = self._session.store.append([item])
         self.check(outcome)
@@ -83,7 +87,7 @@ class Hold:
 
 @contextmanager
 def holding(session: StoreSession, run: str, *, above: int = 0) -> Iterator[Hold]:
-    """The run under our lease for as long as the block takes. RunHeld while somebody alive has it."""
+    """Hold the run's lease during the block. RunHeld if a live process has it."""
     lease = drive(take(BLOCKING, session.store, session.clock, run, session.lease_s, above=above))
     try:
         yield Hold(session, run, lease)
@@ -92,7 +96,7 @@ def holding(session: StoreSession, run: str, *, above: int = 0) -> Iterator[Hold
 
 
 def batches(events: Iterable[Event]) -> Iterator[tuple[Event, ...]]:
-    """The events in pieces that one append takes."""
+    """The events in batches that fit in one append."""
     batch: list[Event] = []
     size = 0
     for event in events:
@@ -106,5 +110,5 @@ def batches(events: Iterable[Event]) -> Iterator[tuple[Event, ...]]:
 
 
 def restless(store: StorePort, run: str) -> StoreUnavailable:
-    """The error for a run that changes again and again while it is looked at."""
+    """The error for a run that changes faster than a compare-and-set loop can follow."""
     return StoreUnavailable(store=store.url, problem=f"run {run} changes faster than it can be forked")

@@ -1,7 +1,7 @@
-"""Whoever looks on while runs are held in this process: told of attempts and calls as they happen, for traces and the like.
+"""Reports attempts and calls of this process to an observer, for traces and metrics.
 
-An onlooker changes nothing and decides nothing. There is none unless somebody has put one there; then a run asks it once,
-when it is entered, for someone to attend this attempt. All that it costs a run without one is a look at a None.
+An observer changes nothing and decides nothing. There is none unless the program installs one; then each run
+that is entered asks it for an observer of that attempt. Without one, a run pays for a comparison with None.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model.calls import Outcome
 
 SAID: Final = "attended"
-"""Where an attempt has what its attendant said."""
+"""The field of an attempt's event with what its observer wants to keep."""
 
 
 class Beginning(NamedTuple):
@@ -26,27 +26,27 @@ class Beginning(NamedTuple):
 
     run: str
     birth: str
-    """The run's own, given when it was made: the same in all of its attempts, and in no other run."""
+    """The run's random birth id: the same in all of its attempts, and in no other run."""
     agent: str
     number: int
     before: Mapping[str, Any]
-    """What the attendant of the attempt before it said; nothing where there was none."""
+    """What the observer of the attempt before recorded; empty if there was none."""
 
 
 class AttemptObserver(Protocol):
-    """Someone who attends one attempt. What it raised would be raised in the program: it should not."""
+    """Observes one attempt. It should not raise: its errors would be raised in the program."""
 
     @property
     def said(self) -> Mapping[str, Any]:
-        """What is to be recorded with the attempt, for the attendant of the next one."""
+        """What is recorded with the attempt, for the observer of the next one."""
         ...
 
     def began(self, work: "Work") -> None:
-        """A call is about to be made, in the task or thread that this is told in."""
+        """A call is about to be made, in this task or thread."""
         ...
 
     def ended(self, work: "Work", error: BaseException | None) -> None:
-        """The call is over as far as the program goes; with this raised, if anything is."""
+        """The call is over for the program; ``error`` is what it raises, if anything."""
         ...
 
     def replayed(self, asked: "RequestedCall", outcome: "Outcome") -> None:
@@ -54,7 +54,7 @@ class AttemptObserver(Protocol):
         ...
 
     def recorded(self, events: Sequence[Event]) -> None:
-        """This is in the journal now."""
+        """These events are in the journal now."""
         ...
 
     def left(self, status: str, error: BaseException | None) -> None:
@@ -63,27 +63,27 @@ class AttemptObserver(Protocol):
 
 
 class Observer(Protocol):
-    """Who is asked when a run is entered."""
+    """Makes an observer for each attempt."""
 
     def attend(self, beginning: Beginning) -> AttemptObserver:
-        """Someone for this attempt."""
+        """The observer of this attempt."""
         ...
 
 
 class _Place:
-    """Where the onlooker of this process stands."""
+    """Holds the observer of this process."""
 
     observer: Observer | None = None
 
 
 def put(observer: Observer | None) -> Observer | None:
-    """Have this one look on, at runs that are entered from now on; who did before."""
+    """Install an observer for runs that are entered from now on; returns the one before."""
     before, _Place.observer = _Place.observer, observer
     return before
 
 
 def attend(row: RunRow, view: View) -> AttemptObserver | None:
-    """Someone to attend the next attempt of this run; None where nobody looks on."""
+    """An observer of the next attempt of this run; None if none is installed."""
     if _Place.observer is None:
         return None
     before = contents_of(view.attempts[-1].event.body).get(SAID, {}) if view.attempts else {}
@@ -91,6 +91,6 @@ def attend(row: RunRow, view: View) -> AttemptObserver | None:
 
 
 def gone(observer: AttemptObserver | None, status: str, error: BaseException | None) -> None:
-    """The attempt that was attended is over."""
+    """Report the end of the attempt."""
     if observer is not None:
         observer.left(status, error)

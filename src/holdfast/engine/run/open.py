@@ -1,7 +1,11 @@
-"""Entering a run: start it or resume it, by the same line.
+"""Enters a run: starts it or resumes it, by the same line of the program.
 
-Crash windows: a run row without events is started by whoever comes next; an attempt that nobody saw end is
-recorded as crashed by its successor, in the same append that starts the new attempt.
+Invariant: only what is read under the lease counts. Everything that ``enter`` read before may be out of date,
+so it reads the row again and checks it again.
+
+Crash windows: a row without events is a run that the next process starts. A process that dies after it took
+the lease leaves it to expire. An attempt that did not record its end is recorded as crashed by the next
+holder, in the same append that starts the new attempt.
 """
 
 import os
@@ -14,7 +18,7 @@ from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
-from holdfast.core.steps.drift import arguments_diff
+from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
@@ -48,13 +52,13 @@ _PAUSE_S = 0.02
 
 
 class Entry(NamedTuple):
-    """How a run is to be entered: the options of ``holdfast.run``."""
+    """The options with which a run is entered: those of ``holdfast.run``."""
 
     run: str
     goal: str | None = None
     inputs: Any = None
     roots: tuple[str, ...] = ()
-    """The directories that the run's files lie in: its workspace."""
+    """The directories of the run's files: its workspace."""
     mode: str = "auto"
     if_finished: str = "replay"
     stops: str = "raise"
@@ -67,17 +71,17 @@ class Entry(NamedTuple):
     prices: "str | os.PathLike[str] | Mapping[str, Any] | None" = None
     premises: Policies | None = None
     defaults: Mapping[str, Any] | None = None
-    """What the agent takes where an input is not given: whoever submitted the run may not have known."""
+    """The agent's default arguments: the process that submitted the run may not have known them."""
     waited_for_by: str | None = None
     lease: Lease | None = None
-    """The lease under which a worker has claimed the run already."""
+    """The lease under which a worker has already claimed the run."""
     artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
     is_served: bool = False
-    """Whether a server holds the run for a client that does the work: then no command of ours starts it again."""
+    """Whether a server holds the run for a client that does the work: no recorded command restarts it."""
 
 
 async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRun:
-    """Hold the run: its lease taken, its journal folded, this attempt recorded. Durable when it returns."""
+    """Take the lease, fold the journal, and record this attempt. Durable when it returns."""
     store = session.store
     keep_spare()
     check_options(entry)
@@ -90,17 +94,18 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
         raise await runtime.store(cancel.refusal, store, row)
     try:
         lease = entry.lease or await take(runtime, store, session.clock, run, session.lease_s)
-    except UnknownRun:  # erased since we looked
+    except UnknownRun:  # erased since we read its row
         if entry.mode == "resume":
             raise
         return await enter(runtime, session, entry)
     try:
-        # From here on only what is read under the lease counts: until then it may have been moved away, finished, or
-        # erased and made anew, and what was read before was another run's.
+        # Until we had the lease, another process may have moved, finished, or erased and recreated the run.
         row = await runtime.store(held_row, store, run, row)
         await runtime.store(_check_row, store, row, entry)
         if row.status in OVER and entry.if_finished != "reopen":
-            await runtime.store(give_back, store, run, lease.fence)  # its holder ended it just before we came
+            await runtime.store(
+                give_back, store, run, lease.fence
+            )  # its holder ended it after we read the row
             return await enter(runtime, session, entry._replace(lease=None))
         held = await _begin(runtime, session, entry, row, lease)
     except BaseException:
@@ -112,7 +117,7 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
 
 
 def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
-    """Refuse a run that is not to be entered, or not as a new one. RunSealed, RunExists."""
+    """RunSealed for a run that must not act; RunExists for one that has to be new."""
     if entry.mode == "new" and row.head > 0:
         raise RunExists(run=row.run, status=row.status)
     check_may_act(store, row)
@@ -127,32 +132,32 @@ def _log_entry(held: HeldRun) -> None:
 
 
 async def _let_features_look(runtime: Runtime, held: HeldRun, entry: Entry) -> None:
-    """Before the program runs: what stops it here is the end of this attempt."""
+    """Wake features before the program runs. If one of them raises, that is the end of this attempt."""
     try:
         for name in waking(held):
             held.feature(name)
         for entered in held.hooks.entered:
             await entered(runtime)
     except BaseException as error:
-        from holdfast.engine.run.close import leave  # which knows this module
+        from holdfast.engine.run.close import leave  # late: it imports this module
 
         await leave(held, runtime, entry, error, finishes=False)
         raise
 
 
 async def queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
-    """Write the run down for a worker; one that has stopped is due again. False where there is nothing more to do.
+    """Record the run for a worker; one that has stopped becomes due again. Durable when it returns.
 
-    A run that is queued, held or over is left as it is. InputsChanged for other inputs, or another agent.
+    False if it changes nothing: the run is queued, held or over. InputsChanged for other inputs or another
+    agent.
     """
     clock = session.clock
     until = clock.monotonic() + session.lease_s
     while True:
         try:
             return await _queue(runtime, session, entry)
-        except (
-            RunHeld
-        ):  # somebody writes the same run down, or has come upon one that nobody did: both take a moment
+        except RunHeld:
+            # The run has no events yet, so its holder is about to record it: that takes a moment.
             if clock.monotonic() >= until:
                 raise
             await runtime.sleep(clock, _PAUSE_S)
@@ -175,12 +180,13 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     lease = await take(runtime, store, session.clock, run, session.lease_s)
     try:
         row = await runtime.store(held_row, store, run)
-        if row.head > 0:  # another process wrote it down since we looked
+        if row.head > 0:  # another process recorded it since we read the row
             return False
         before = first_link(row.birth)
         journal = Journal(store, session.committer, run, lease.fence, row.head, before=before)
         await journal.append(runtime, [started_of(entry)], at, status=Status.QUEUED)
-        # Behind the inputs: killed in between, whoever takes the lease over finds a run that can be run.
+        # After the inputs: a worker must not claim a run that it cannot run. Killed in between, this process
+        # still holds the lease, and a worker takes the run over from a dead holder.
         await runtime.store(store.set_due, run, fence=lease.fence, due_at=at)
     finally:
         await runtime.store(give_back, store, run, lease.fence)
@@ -198,8 +204,8 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
     if parent is not None and parent.held.is_ours and run not in parent.held.apart:
         parent.held.apart.add(run)
         log().warning(
-            "run %s is entered inside run %s and names another store, %s: it is a run of its own and no child, so forks, rewinds, exports "
-            "and budgets of %s do not reach it",
+            "run %s is entered inside run %s and names another store, %s: it is a run of its own "
+            "and no child, so forks, rewinds, exports and budgets of %s do not reach it",
             run, parent.held.run, session.store.url, parent.held.run,
         )  # fmt: skip
     wanted = os.environ.get("HOLDFAST_RUN")
@@ -207,7 +213,7 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
         lineage = await runtime.store(lineage_names, session.store, wanted)
         if run in lineage:
             return wanted
-        if not lineage:  # a program may use a second store; but say so, in case it is a typing error
+        if not lineage:  # not an error: the program may use a second store. But it may be a typing error
             log().warning("HOLDFAST_RUN=%s names no run in %s; opening %s", wanted, session.store.url, run)
     if entry.if_finished == "new":
         run = await runtime.store(_next_in_series, session.store, run)
@@ -244,7 +250,7 @@ def _next_in_series(store: StorePort, run: str) -> str:
 
 
 async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
-    """The run's row. A child that a fork asks for first may be one that the fork's origin had. UnknownRun for mode resume."""
+    """The run's row; for a child of a fork, it may be borrowed from the origin. UnknownRun for mode resume."""
     row = await runtime.store(session.store.find_run, run)
     here = here_now()
     is_child = here is not None and here.held.store is session.store and run.startswith(f"{here.held.run}/")
@@ -258,13 +264,15 @@ async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entr
 
 
 async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
-    """The row of a new run; if somebody was faster, theirs. RunExists where it has to be new."""
+    """The row of a new run, or of one that another process has just created.
+
+    RunExists if it has to be new.
+    """
     at = session.clock.wall()
     row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
     is_ours = await runtime.store(session.store.create_run, row)
-    found = await runtime.store(
-        session.store.find_run, run
-    )  # if somebody was faster, their row and its birth stand
+    # Read back: if another process was faster, its row counts, with its birth id.
+    found = await runtime.store(session.store.find_run, run)
     assert found is not None, f"run {run} was created and is not there"
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
@@ -272,7 +280,7 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
 
 
 async def _replay(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow) -> HeldRun:
-    """A finished run: no lease, no attempt, nothing is written."""
+    """Enter a finished run to replay it: no lease, no attempt, and nothing is written."""
     view = await runtime.store(load, session.store, row.run)
     await runtime.store(_check, session.store, view, entry, row.run)
     return HeldRun(session, row, view, None, entry)
@@ -325,11 +333,14 @@ def _given_roots(entry: Entry, view: View) -> tuple[str, ...]:
 
 
 def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:
-    """A fence never goes down. Nothing else tells that the row's was changed: it has no checksum. Corrupt."""
+    """Corrupt if the run's fence went down.
+
+    The row's checksum does not cover the lease, so nothing else shows it.
+    """
     last = view.last
     if last is not None and last.chain and last.seq > row.origin_seq and last.fence > lease.fence:
-        problem = f"run {row.run} is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
-        raise Corrupt(store=store.url, problem=problem)
+        fences = f"is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
+        raise Corrupt(store=store.url, problem=f"run {row.run} {fences}")
 
 
 def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
@@ -337,7 +348,7 @@ def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
 
 
 def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
-    """The first event of a run. ``recorded`` are inputs as another run's journal has them."""
+    """The first event of a run. ``recorded`` are inputs that come encoded from another run's journal."""
     workspace = entry.roots[0] if entry.roots else None
     fields = {"agent": entry.agent, "workspace": workspace, **more}
     if len(entry.roots) > 1:
@@ -358,7 +369,7 @@ def attempt_of(
     observer: "observers.AttemptObserver | None" = None,
     acts_as: str = "",
 ) -> Draft:
-    """That this process begins to work on the run, and how it was started."""
+    """The event that starts an attempt: which process, under which fence, and how to start it again."""
     fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,
@@ -369,11 +380,13 @@ def attempt_of(
         "holdfast": __version__,
         "packages": packages_loaded(),
     }
-    if hasattr(os, "geteuid"):  # with the owner's host: whose command this is
+    if hasattr(
+        os, "geteuid"
+    ):  # with the owner's host, it says whose command this is: see resume/recorded_command
         fields["uid"] = os.geteuid()
     if acts_as:
         fields["acts_as"] = acts_as
-    if entry.lease is not None:  # by a worker: its command line is not how this run is started again
+    if entry.lease is not None:  # claimed by a worker, whose command line does not start this run again
         fields["again"] = ["submit", entry.agent, entry.run]
     if entry.budget is not None:
         fields["budget"] = {

@@ -1,6 +1,7 @@
-"""Runs that are not to act in this store.
+"""Refuses runs that must not act in this store.
 
-They were moved elsewhere, handed over, are copies of what acts elsewhere, not whole yet, or salvaged without their end.
+Such a run was moved away or handed over, is a copy of a run that acts elsewhere, is not completely imported,
+or has lost acknowledged events.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of
@@ -15,7 +16,7 @@ _NAMES_MAX = 3
 
 
 def check_may_act(store: StorePort, row: RunRow) -> None:
-    """Refuse a run that must not be entered, moved back or written to. RunSealed or AcknowledgedLost says why, and what to do instead."""
+    """RunSealed or AcknowledgedLost if the run must not be entered or written; it says what to do instead."""
     if row.status == Status.IMPORTING:
         raise _not_whole(row)
     lost = facts_of(row).get("lost", 0)
@@ -32,13 +33,14 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
         if to == store.url:
             raise RunSealed(
                 run=row.run,
-                problem="is on its way here: it was moved, and has not woken yet",
+                problem="is on its way here: it was moved, and the move is not complete",
                 advice="run the same `holdfast copy --move` again",
             )
         raise RunSealed(
             run=row.run,
             problem=f"was moved to {to}",
-            advice=f"import that where it is to go on; `holdfast fork {row.run} --as NAME` goes on here, as another run",
+            advice=f"import that where it is to go on; "
+            f"`holdfast fork {row.run} --as NAME` goes on here, as another run",
         )
     forks = [fork.run for fork in forks_of(store, row.run)]
     acting = ", ".join(forks[-_NAMES_MAX:]) or f"`holdfast fork {row.run} --as NAME`"
@@ -48,30 +50,30 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
 
 
 def check_is_whole(row: RunRow) -> None:
-    """Refuse a run whose history is not all there."""
+    """RunSealed if the run's import is not complete."""
     if row.status == Status.IMPORTING:
         raise _not_whole(row)
 
 
 def find_seal(store: StorePort, row: RunRow) -> Event | None:
-    """The event with which the run was moved away; None where it was not."""
+    """The event that sealed the run when it was moved away, or None."""
     seal = _last_seal(store, row)
     return None if seal is None or _is_handoff(seal) else seal
 
 
 def find_handoff(store: StorePort, row: RunRow) -> Event | None:
-    """The event with which the run was sealed when it was handed over; None where it was not."""
+    """The event that sealed the run when it was handed over, or None."""
     seal = _last_seal(store, row)
     return seal if seal is not None and _is_handoff(seal) else None
 
 
 def handed_over(run: str, to: str) -> RunSealed:
-    """Why a run that was handed over is not entered."""
+    """The error for entering a run that was handed over."""
     again = f"holdfast handoff {run}{f' --to {to}' if to else ''} --seal"
     return RunSealed(
         run=run,
-        problem=f"was handed over to {to or 'whoever accepts it'}, and does not act here any more",
-        advice=f"whoever accepts its handoff goes on with it, and `{again}` writes that again; "
+        problem=f"was handed over to {to or 'the run that accepts it'}, and does not act here any more",
+        advice=f"the run that accepts its handoff continues it, and `{again}` writes the handoff again; "
         f"`holdfast handoff {run} --unseal` takes it back here",
     )
 
@@ -90,6 +92,6 @@ def _not_whole(row: RunRow) -> RunSealed:
     how = "erase … --flatten` again" if copied else "import` or `holdfast copy` again"
     return RunSealed(
         run=row.run,
-        problem="is not whole: bringing it in was cut off, or is going on",
+        problem="is not whole: its import was cut off, or is still running",
         advice=f"run the same `holdfast {how}",
     )

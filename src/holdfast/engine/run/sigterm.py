@@ -1,7 +1,7 @@
-"""SIGTERM, while a run is open: the handler only raises; leaving the block records the interruption.
+"""Handles SIGTERM while a run is open: the handler raises or cancels, and leaving the block records the end.
 
-Installed in the main thread only, and only where nobody has installed one: a host application's own handler
-stays in charge.
+The handler writes nothing itself: a signal may arrive in the middle of an append. It is installed only in the
+main thread, and only if SIGTERM has its default action: a handler of the host application stays in charge.
 """
 
 import signal
@@ -19,7 +19,7 @@ def _raise(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the 
 
 
 def install() -> bool:
-    """Turn SIGTERM into ``Terminated``; whether this call is to be undone by ``remove``."""
+    """Turn SIGTERM into ``Terminated``. Returns whether the caller must call ``remove``."""
     global _depth  # noqa: PLW0603 - one handler per process
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -50,11 +50,11 @@ class Watch:
 
     @property
     def is_hurried(self) -> bool:
-        """Told a second time: whoever sent it does not want to wait any longer."""
+        """Whether SIGTERM came a second time: its sender does not want to wait any longer."""
         return self.signals > 1
 
     def undo(self) -> bool:
-        """Stop watching. Whether the process is to end now: SIGTERM came, and no other run is being left."""
+        """Stop watching. Returns whether the process should end: SIGTERM came, and no other run is open."""
         return self._loop.remove(self) and self.signals > 0
 
 
@@ -71,7 +71,7 @@ class _Loop:
         return watch
 
     def remove(self, watch: Watch) -> bool:
-        """Whether that was the last one."""
+        """Remove a watch. Returns whether it was the last one; then the default action is restored."""
         self._watches.remove(watch)
         if self._watches:
             return False
@@ -82,7 +82,7 @@ class _Loop:
     def on_term(self) -> None:
         for watch in self._watches:
             watch.signals += 1
-        for task in {watch.task for watch in self._watches}:
+        for task in {watch.task for watch in self._watches}:  # once per task: nested runs share one
             task.cancel("SIGTERM")
 
 
@@ -90,7 +90,7 @@ _loops: dict[Any, _Loop] = {}
 
 
 def install_in_loop(task: Any) -> Watch | None:
-    """Inside an event loop: SIGTERM cancels the tasks that entered runs; None where somebody else handles it."""
+    """Inside an event loop: SIGTERM cancels the tasks that entered runs. None if it is handled elsewhere."""
     import asyncio
 
     loop = asyncio.get_running_loop()

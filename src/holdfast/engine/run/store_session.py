@@ -1,6 +1,7 @@
-"""What one process has of one store: the port, the way into its journals, the heartbeat, the inbox wakeup, the clock.
+"""One process's session with one store: the port, group commit, heartbeat, inbox wakeup, clock.
 
-Shared by every run on that store in this process, so that they share commits and beats.
+All runs of this process on one store share its session, so that they share commits and beats. Invariant:
+there is one session per open store; a process made by os.fork starts with none.
 """
 
 import os
@@ -22,7 +23,7 @@ PartT = TypeVar("PartT")
 
 
 class StoreSession:
-    """A store and what works on it."""
+    """A store, and what this process runs on it."""
 
     def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
         self.store = store
@@ -32,14 +33,14 @@ class StoreSession:
         self.heartbeat = Heartbeat(store, clock)
         self.wakeup = InboxWakeup(store)
         self.framework_runs: set[str] = set()
-        """The runs that are held for a framework, for as long as some of their steps take: no program has entered them."""
+        """The runs that are held for a framework while its steps execute; no program has entered them."""
         self._parts: dict[type, Any] = {}
         self._parts_lock = Lock()
         self._embedder: Embedder | None = None
         self._has_embedder = False
 
     def part(self, cls: type[PartT]) -> PartT:
-        """The one object of this class that a feature keeps for this store, made when it is first asked for."""
+        """The one object of this class that a feature keeps for this store; made on first use."""
         with self._parts_lock:
             found = self._parts.get(cls)
             if found is None:
@@ -49,7 +50,7 @@ class StoreSession:
 
     @property
     def embedder(self) -> "Embedder | None":
-        """What makes vectors of texts here; None where things are found by words alone."""
+        """Makes vectors of texts; None if facts are found by words alone."""
         if not self._has_embedder:
             from holdfast.embedding.embedders import find_embedder
 
@@ -62,22 +63,23 @@ class StoreSession:
 
 
 _lock = Lock()
-_workshops: dict[int, StoreSession] = {}
+_sessions: dict[int, StoreSession] = {}
+"""By the id of the store object; ``session_of`` compares the object too, since ids are reused."""
 
 
 def session_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> StoreSession:
-    """The store session of this store; the first caller's clock and lease time count."""
+    """The session of this store; made with the first caller's clock and lease time."""
     with _lock:
-        found = _workshops.get(id(store))
+        found = _sessions.get(id(store))
         if found is None or found.store is not store:
-            found = _workshops[id(store)] = StoreSession(store, clock or SystemClock(), lease_s)
+            found = _sessions[id(store)] = StoreSession(store, clock or SystemClock(), lease_s)
         return found
 
 
 def forget(store: StorePort) -> None:
-    """The store was closed: nothing works on it any more."""
+    """Drop the session of a closed store."""
     with _lock:
-        _workshops.pop(id(store), None)
+        _sessions.pop(id(store), None)
 
 
 def held_runs() -> list[str]:
@@ -85,17 +87,17 @@ def held_runs() -> list[str]:
     with _lock:
         return [
             run
-            for session in _workshops.values()
+            for session in _sessions.values()
             for run in session.heartbeat.runs
             if run not in session.framework_runs
         ]
 
 
 def _forget_all() -> None:
-    """In a fork: the parent's sessions are the parent's."""
-    global _lock  # noqa: PLW0603 - the parent may have held it at the moment of the fork
+    """In a process made by os.fork: the sessions, with their threads, belong to the parent."""
+    global _lock  # noqa: PLW0603 - a thread of the parent may have held it at the moment of the fork
     _lock = Lock()
-    _workshops.clear()
+    _sessions.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,8 @@
-"""The ends of attempts that nobody saw: recorded by whoever holds the run next, before anything else."""
+"""Records what earlier attempts could not record: that they crashed, and that a run is a fork.
+
+The next holder of the run appends these events before its own, in the same append. So each crash is recorded
+once, and a crash before that append leaves it to the next holder.
+"""
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.view_parts import Attempt
@@ -12,9 +16,9 @@ from holdfast.stores.port import StorePort
 
 
 def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
-    """What the journal lacks of what came before: that the run is a fork, or that its last attempt crashed.
+    """The events that the journal lacks: that the run is a fork, or that its last attempt crashed.
 
-    ``row`` has the lease that it had before we took it: see ``lease.with_lease_of``.
+    ``row`` has the lease from before we took it: see ``lease.with_lease_of``.
     """
     forked = fork_event(store, row, view)
     if forked is not None:
@@ -25,8 +29,8 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
 
 
 def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
-    """The end of an attempt that nobody saw: the last thing known of it."""
-    # What came in doubt with a handoff, no attempt of this run was in the middle of.
+    """The event for a crashed attempt, with the last thing that the journal knows of it."""
+    # Calls that a handoff brought in doubt were not made by this attempt.
     open_calls = [
         call
         for call in view.open_calls()
@@ -48,7 +52,7 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
         "attempt": attempt.number,
         "last": last,
         "last_seq": view.head,
-        # Somebody may have held the run since and died before it could record anything.
+        # Another process may have held the run since, and died before it could record anything.
         "last_beat_at": before.beat_at if before.owner == owner else attempt.event.at,
         "owner": owner,
         "proof": store.probe(owner),

@@ -1,1 +1,1 @@
-"""States at work: checkpoints, autosave, and states in a store."""
+"""Saves and restores states: checkpoints, autosave, and states in a store."""

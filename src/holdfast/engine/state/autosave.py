@@ -1,15 +1,17 @@
-"""Autosave: the state, saved by itself as the program goes on.
+"""Saves the state without a call of the program.
 
-A save says what state there was and which calls it already knows the outcomes of: those must not be made again, and all
-others must be answered from the journal. Nobody tells, so it is found out. The state is looked at when the program's
-own task begins a step and no other call is in flight (a *boundary*). Where it has changed since the boundary before, the
-program has taken in what came back in between. Where it has not, the outcome may still be in a variable: then the state
-stands where it first looked like this, and what was recorded since counts as not given yet.
+A save must say which call outcomes its state already contains: a restored program must not repeat those
+calls, and the journal must answer all others. The program does not say so; autosave infers it. It looks at
+the state when the program's own task begins a step and no other call is in flight (a *boundary*). If the
+state has changed since the last boundary, it contains the outcomes in between. If not, an outcome may still
+be in a local variable: then the state belongs to the first boundary at which it looked like this, and later
+outcomes count as not received yet.
 
-In the middle of a step the program waits, so a state taken there stands where that step began; only a ``get_state``
-declared thread-safe is asked then, by a thread.
+In the middle of a step the program waits, so a state taken there belongs to the beginning of that step. Only
+a ``get_state`` that is declared thread-safe is called then, by a thread.
 
-Crash windows: a save is flushed like a beat and made durable by the next synced record; lost, the one before it stands.
+Crash windows: a save is flushed, and the next synced record makes it durable. If it is lost, the save before
+it counts.
 """
 
 from collections.abc import Callable
@@ -31,10 +33,11 @@ from holdfast.model.events import AUTOSAVE
 
 
 class StatePosition(NamedTuple):
-    """Where a state stands in the journal: the calls up to ``upto_seq`` are in it, and the last of them is ``after``."""
+    """Which calls a state contains: those up to ``upto_seq``, the last of which is ``after``."""
 
     upto_seq: int
     after: str
+    path: int
 
 
 class Autosaver:
@@ -67,7 +70,7 @@ class Autosaver:
         self._stopped = Flag()
 
     def begin(self, held: HeldRun) -> None:
-        """Save from now on, in place of the one before."""
+        """Save from now on, instead of an earlier autosaver."""
         place = AUTOSAVING.of(held)
         place.released()
         self._saved_at = held.clock.monotonic()
@@ -81,11 +84,11 @@ class Autosaver:
 
     @property
     def stands_at(self) -> int | None:
-        """The event that the state which would be saved next stands at, as far as that is known."""
+        """The ``upto_seq`` that the next save would have, if it is known."""
         return None if self._standing is None else self._standing.upto_seq
 
     async def before(self, runtime: Runtime, work: Work) -> None:
-        """A live step is about to begin: save the state first, if that is due and the state agrees with the journal."""
+        """Before a live step: save the state, if that is due and its position is known."""
         if not _is_boundary(work):
             return
         held = work.held
@@ -99,13 +102,13 @@ class Autosaver:
             await checkpointed(held, runtime)
 
     def _stand(self, work: Work, identity: bytes) -> None:
-        """Find out where the state stands, now that it looks like this at the beginning of a step."""
+        """Infer the position of a state that has this identity at the beginning of a step."""
         held = work.held
         if identity == self._identity:
             return
         if self._identity is not None or not held.has_replayed:
             assert held.journal is not None
-            self._standing = StatePosition(held.journal.head, work.asked.point.after)
+            self._standing = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
         # else: recorded outcomes were given since the last look, and it is not known which of them are in the state
         self._identity = identity
 
@@ -125,7 +128,7 @@ class Autosaver:
             settle(held, planted)
         self._steps, self._saved_at = 0, held.clock.monotonic()
 
-    # -- in the middle of a step ------------------------------------------------------------------------------
+    # -- in the middle of a step -----------------------------------------------------------------------------
 
     def _watch(self, held: HeldRun) -> None:
         assert self._every_s is not None
@@ -137,36 +140,36 @@ class Autosaver:
                 continue
             try:
                 self.save_inside(held)
-            except (Exception, StopSignal) as error:  # noqa: BLE001 - the step goes on; the next boundary tells the program
+            except (Exception, StopSignal) as error:  # noqa: BLE001 - the next boundary raises it in the program
                 log().warning("the state of run %s could not be saved: %s", held.run, error)
 
     def save_inside(self, held: HeldRun) -> bool:
-        """Save the state while the program waits for a step; False where it does not, or just stopped waiting."""
+        """Save the state while the program waits for a step; False if it does not wait."""
         work, standing = _waited_for(held), self._standing
         if work is None or standing is None:
             return False
         taken = STATES.of(held).store.take(self._get_state())
         if _waited_for(held) is not work:
-            return False  # part of it may be from before the step's end, part from after
+            return False  # the step ended meanwhile: the state may be part old, part new
         drive(self._save(BLOCKING, held, taken, standing))
         drive(checkpointed(held, BLOCKING, is_between_steps=False))
         return True
 
 
 class Autosave(Feature):
-    """The autosaver of a held run, where its program has one."""
+    """The feature of a held run whose program uses autosave."""
 
     def __init__(self, held: HeldRun) -> None:
         super().__init__(held)
         self.saver: Autosaver | None = None
 
     async def before(self, runtime: Runtime, work: Work) -> None:
-        """A live step is about to begin."""
+        """Save before a live step, if that is due."""
         if self.saver is not None:
             await self.saver.before(runtime, work)
 
     def released(self) -> None:
-        """The lease goes: save no more."""
+        """Stop saving: the lease is about to be released."""
         if self.saver is not None:
             self.saver.stop()
 
@@ -184,7 +187,7 @@ def _is_programs_own(work: Work) -> bool:
 
 
 def _waited_for(held: HeldRun) -> Work | None:
-    """The one call that the program waits for."""
+    """The one call that the program's own task waits for, or None."""
     calls = [work for work in held.in_flight() if work.asked.here.depth == 0]
     if len(calls) == 1 and calls[0].intent_seq and _is_programs_own(calls[0]):
         return calls[0]

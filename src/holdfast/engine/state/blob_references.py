@@ -1,7 +1,8 @@
-"""Which blobs an event needs: for whoever copies a history whole, or removes what no history needs any more.
+"""Finds the blobs that events need: for copies, and for prune, which deletes the others.
 
-An event refers to a blob by a field of its body whose name ends in ``_blob``, to several by ``blobs``, a checkpoint to the
-packs of its state and a model call to those of its request. What refers in another way has to be known here, or it is lost with the next prune.
+An event refers to a blob by a field whose name ends in ``_blob``, and to several by ``blobs``. A checkpoint
+also refers to the packs of its state, and a model call to those of its request. Invariant: every kind of
+reference is known here; the next prune deletes what this module does not find.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +18,19 @@ from holdfast.stores.port import StorePort
 
 _PACKS_KEPT: Final = 64
 _ROOTS: Final = {Kind.CHECKPOINT: "state", Kind.COMPACTED: "state", Kind.STEP_STARTED: "request"}
-"""The kinds of events that hold the root of a tree, and under which name."""
+"""The kinds of events that have the root of a tree, and the name of that part."""
 
 
 def references(store: StorePort, *events: Event) -> set[str]:
-    """The addresses of all blobs that these events need. Corrupt where a state's packs cannot be read.
+    """The addresses of all blobs that these events need. Corrupt if the packs of a state cannot be read.
 
-    All events at once cost what their states have in common only once.
+    Ask for all events at once: what their states have in common is then read only once.
     """
     return references_with(fetcher(store), events)
 
 
 def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
-    """The same for packs that lie elsewhere than in a store."""
+    """The same for packs that are not in a store."""
     found: set[str] = set()
     roots: list[Any] = []
     for event in events:
@@ -48,14 +49,14 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
 
 
 def refers(event: Event) -> bool:
-    """Whether the event may need a blob; most do not, and need not be parsed."""
+    """Whether the event may need a blob. Most do not, and then their bodies are not parsed."""
     if event.kind == Kind.STEP_STARTED:
         return is_model(event.body) or bool(blobs_in(event.body))
     return event.kind in _ROOTS or bool(blobs_in(event.body))
 
 
 def _parts_of(event: Event) -> dict[str, Any]:
-    """The parts of an event's body; none where it is something else."""
+    """The parts of an event's body; empty if the body is not in that form."""
     try:
         return parts_of(event.body)
     except ValueError:

@@ -1,17 +1,20 @@
-"""Checkpoints: the agent's state at a point, and the way back to it.
+"""Records checkpoints, and restores the latest one.
 
-A checkpoint is a mark whose content is a tree of nodes; the append that records it brings the nodes that are new.
-``upto_seq`` and ``after`` in its body say where the program stood when the state was taken, where that is not simply
-"here": a state saved in the middle of a step knows nothing of that step's outcome, whichever is recorded first.
+A checkpoint is a mark whose content is a tree of nodes. The append that records it also stores the nodes that
+are new, so a crash leaves the checkpoint complete or absent. ``upto_seq`` and ``after`` in its body say which
+calls the state knows, if that is not simply "all before it": a state saved in the middle of a step does not
+know the outcome of that step, whichever is recorded first.
 """
 
 from typing import Any
 
 from holdfast.core.state.tree import Planted
+from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, state_at
+from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
@@ -19,7 +22,7 @@ from holdfast.model.events import Kind
 
 
 async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | None) -> int:
-    """Record the agent's state as it is now; the number of the point."""
+    """Record the agent's state; returns the number of the point. Durable when it returns."""
     held.check_usable()
     states = STATES.of(held)
     await states.learn_first(runtime)
@@ -31,7 +34,9 @@ async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | N
             return recorded.point
         held.require_journal(asked.name)
         with STATES.of(held).store.building():
-            event, planted = draft_of(held, taken, asked.name, asked.key, placed(asked, {"label": label}))
+            event, planted = draft_of(
+                held, taken, asked.name, asked.key, placed(asked, {"label": label, **path_of(asked)})
+            )
             await record(held, runtime, asked, event)
             point = settle(held, planted)
     finally:
@@ -43,7 +48,7 @@ async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | N
 def draft_of(
     held: HeldRun, taken: Taken, name: str, key: str, fields: dict[str, Any]
 ) -> tuple[Draft, Planted]:
-    """The event that records a state, and what is to be settled once it is in the journal."""
+    """The event that records a state, and what ``settle`` needs when it is in the journal."""
     planted = STATES.of(held).store.build_on(STATES.of(held).known_roots(), taken)
     if taken.rebuild:
         fields["rebuild"] = taken.rebuild
@@ -54,24 +59,32 @@ def draft_of(
     return made._replace(blobs=blobs_of(planted)), planted
 
 
+def path_of(asked: RequestedCall) -> dict[str, Any]:
+    """The path at which a state is recorded: a program that restores it goes on from there."""
+    return {} if asked.point.path == NO_PATH else {"path": asked.point.path}
+
+
 def settle(held: HeldRun, planted: Planted) -> int:
-    """The state is in the journal; the number of its point."""
+    """Note that the state is in the journal; returns the number of its point."""
     STATES.of(held).store.settle(planted)
     STATES.of(held).latest_root = planted.root
     return held.add_point()
 
 
 async def checkpointed(held: HeldRun, runtime: Runtime, *, is_between_steps: bool = True) -> None:
-    """A state was recorded: let features know. Never inside of ``building``."""
+    """Call the hooks of features after a checkpoint.
+
+    Never inside ``building``: no prune can run there.
+    """
     held.wake_on("checkpoint")
     for hook in held.hooks.checkpointed:
         await runtime.store(hook, is_between_steps)
 
 
 async def restore(held: HeldRun, runtime: Runtime, default: Any) -> Any:
-    """The latest checkpointed state, and the cursor moved there; the default where there is none.
+    """The latest checkpointed state, or the default; moves the cursor to that checkpoint.
 
-    That the program restores is recorded: what lies before the state it can begin with is not needed for replay.
+    Restoring is recorded, since it allows prune to compact: calls before the state are not needed for replay.
     """
     held.check_usable()
     event = held.view.checkpoint
@@ -82,11 +95,11 @@ async def restore(held: HeldRun, runtime: Runtime, default: Any) -> Any:
         await held.journal.append(runtime, [restored], held.clock.wall(), synced=False)
     if event is not None:
         held.move_cursor(body.get("upto_seq", event.seq), body.get("unsaid", ()))
-        held.root.last = body.get("after", event.key)
+        held.root.last, held.root.path = body.get("after", event.key), body.get("path", NO_PATH)
         STATES.of(held).to_rebuild = tuple(body.get("rebuild", ()))
     return value
 
 
 def latest_state(held: HeldRun) -> Any:
-    """The state as last checkpointed, in this held run or before; None where there is none."""
+    """The latest checkpointed state, of this attempt or an earlier one; None if there is none."""
     return None if STATES.of(held).latest_root is None else state_at(held.store, STATES.of(held).latest_root)

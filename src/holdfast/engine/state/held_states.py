@@ -1,4 +1,4 @@
-"""The states and requests that one held run has recorded, so that the next ones write only what is new."""
+"""Knows which states and model requests of a held run are stored: the next ones write only what is new."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,31 +13,34 @@ if TYPE_CHECKING:
 
 
 class HeldStates(Feature):
-    """What is stored already of this run's states and model requests."""
+    """What is already stored of this run's states and model requests."""
 
     def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
         checkpoint, intent = held.view.checkpoint, MODEL.of(held.view).latest_request
         self.store = States(held.store, held.run)
         self.latest_root: Any = None if checkpoint is None else part_of(checkpoint.body, "state")
-        """The state as last recorded."""
+        """The root of the latest recorded state."""
         self.latest_request = (0, None) if intent is None else (intent.seq, part_of(intent.body, "request"))
-        """The event of the model call that began last, and the root of its request."""
+        """The intent of the latest model call, and the root of its request."""
         self.to_rebuild: tuple[str, ...] = ()
-        """The places of the restored state that the program has to make anew."""
+        """The paths in the restored state of values that the program has to make again."""
 
     async def learn_first(self, runtime: "Runtime") -> None:
-        """Read what is stored already before a state is taken, which happens at once and must not wait."""
+        """Read what is stored.
+
+        Before a state is taken: taking it must not wait, or the state could change.
+        """
         if self.store.lineage is None:
             self.store.lineage = await runtime.store(lineage_of, self.held.store, self.held.run)
         await self.store.learn_first(runtime, self.known_roots)
 
     def known_roots(self) -> list[Any]:
-        """The state and the request as last recorded: most of the next ones is stored with them."""
+        """The roots of the latest state and request: the next ones mostly consist of their nodes."""
         return [root for root in (self.latest_root, self.latest_request[1]) if root is not None]
 
     def compacted(self, upto_seq: int) -> None:
-        """The request may be gone."""
+        """Forget the latest request if it was compacted: its nodes may be gone."""
         if self.latest_request[0] <= upto_seq:
             self.latest_request = 0, None
 

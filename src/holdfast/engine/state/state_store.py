@@ -1,7 +1,7 @@
-"""States in a store: planted as nodes that are stored once, and put together again.
+"""Turns states into nodes that are stored once, and puts nodes together again.
 
-Everything here reads; what is planted is stored by the append that records the checkpoint, so a state is in the
-journal whole or not at all.
+Invariant: this module writes nothing. The append that records a checkpoint stores its new nodes, so a crash
+leaves a state complete or absent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
-_OURS = frozenset({"holdfast-tender", "holdfast-autosave", "holdfast-flusher"})
+_OURS = frozenset({"holdfast-heartbeat", "holdfast-autosave", "holdfast-flusher"})
 
 
 class States:
-    """The states of one held run, so that each writes only what none before it did."""
+    """The states of one held run: each writes only nodes that no state before it wrote."""
 
     def __init__(self, store: StorePort, run: str) -> None:
         self._store = store
@@ -41,10 +41,10 @@ class States:
         self._has_learned = False
         self._building = 0
         self.lineage: str | None = None
-        """Whose packs these are, once it is known; see ``lineage_of``."""
+        """The lineage that the packs belong to, once it is read; see ``lineage_of``."""
 
     async def learn_first(self, runtime: "Runtime", roots: Callable[[], Sequence[Any]]) -> None:
-        """Before a state is taken in an event loop: read what earlier attempts have stored of it, without holding the loop."""
+        """In an event loop: read in a thread what earlier attempts have stored, before a state is taken."""
         if runtime.waits and not self._has_learned and (known := roots()):
             await runtime.store(self._learn_now, known)
 
@@ -54,11 +54,11 @@ class States:
                 self._learn(self._fresh_garden(), roots)
 
     def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
-        """The state as it is now. NotStorable; TooLarge; StateChanged by another thread.
+        """The state as nodes. NotStorable; TooLarge; StateChanged by another thread.
 
-        While others run that could change it, unless it is a copy that nobody else has, it is looked at twice: a state
-        that is part old, part new is none. What another held run stored is not known yet: that matters only if the state
-        is recorded (``build_on``).
+        If other threads could change it, it is encoded twice and compared: a state that is part old and part
+        new must not be recorded. ``is_copy``: no other thread has it. What earlier attempts have stored need
+        not be known here, only in ``build_on``.
         """
         taken = self._look(state, what)
         if (
@@ -74,9 +74,10 @@ class States:
             try:
                 return self._taken(state, what, careful=False)
             except TypeError:
-                # an int or a text that orjson cannot write: they are rare enough to walk a second time for
+                # An int or a text that orjson cannot write. It is rare, so a second walk costs less than a
+                # check.
                 return self._taken(state, what, careful=True)
-        except RuntimeError as error:  # a dict or set that grew under the walk
+        except RuntimeError as error:  # another thread changed the size of a dict or set during the walk
             raise StateChanged(run=self._run, problem=str(error)) from error
 
     def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
@@ -86,13 +87,13 @@ class States:
             return Taken(nodes.plant(tree), rebuild, tree, nodes)
 
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
-        """What is to be recorded, after states whose roots are ``known`` and that another held run may have stored."""
+        """The nodes to record, given the roots of earlier states, which another attempt may have stored."""
         with self._lock:
             nodes = self._fresh_garden()
             is_known = not known or self._has_learned
             if not is_known:
                 self._learn(nodes, known)
-            # Taken before a prune, it may refer to what is gone.
+            # Nodes of another ``StoredNodes``: a prune came in between, and they may refer to deleted packs.
             if is_known and nodes is taken.nodes:
                 return taken.planted
             planted = nodes.plant(taken.tree)
@@ -102,7 +103,7 @@ class States:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """From ``build_on`` to ``settle``: what the state refers to must stay, though no record says so yet."""
+        """From ``build_on`` to ``settle``: no prune may delete what the state refers to, recorded or not."""
         with self._lock:
             self._building += 1
         try:
@@ -112,7 +113,7 @@ class States:
                 self._building -= 1
 
     def let_go(self) -> bool:
-        """Trust nothing that was stored before, since it is about to be pruned; False while a state builds on it."""
+        """Forget what is stored, since a prune is about to delete; False while a state builds on it."""
         with self._lock:
             if self._building:
                 return False
@@ -128,7 +129,7 @@ class States:
         return self._nodes
 
     def settle(self, planted: Planted) -> None:
-        """The state is in the journal."""
+        """Note that the state is in the journal: later states may refer to its nodes."""
         with self._lock:
             if self._nodes is not None:
                 self._nodes.settle(planted)
@@ -144,7 +145,10 @@ class States:
 
 
 class Taken(NamedTuple):
-    """A state at one moment, and the paths to what was left out of it. ``tree`` may share containers with it."""
+    """A state at one moment, and the paths of values left out.
+
+    ``tree`` may share containers with the state.
+    """
 
     planted: Planted
     rebuild: list[str]
@@ -153,7 +157,7 @@ class Taken(NamedTuple):
 
 
 def _others_run() -> bool:
-    """Whether the program has other threads: ours never change a state."""
+    """Whether the program has other threads. Holdfast's own threads never change a state."""
     return any(thread.name not in _OURS for thread in enumerate_threads() if thread is not current_thread())
 
 
@@ -163,13 +167,13 @@ def blobs_of(planted: Planted) -> tuple[Blob, ...]:
 
 
 def fetcher(store: StorePort) -> Fetch:
-    """How nodes are read from this store, each pack verified against its address."""
+    """A function that reads nodes from this store, each pack verified against its address."""
     return lambda addresses: {address: unpack_nodes(data) for address, data in read_blobs(store, addresses)}
 
 
 @without_collecting()
 def read_state(store: StorePort, root: Any) -> Any:
-    """The state's tree, as it was encoded. Corrupt where part of it is missing or damaged."""
+    """The state's tree, as it was encoded. Corrupt if a part is missing or damaged."""
     try:
         return gather(root, fetcher(store))
     except Corrupt as damage:
@@ -177,10 +181,10 @@ def read_state(store: StorePort, root: Any) -> Any:
 
 
 def state_at(store: StorePort, root: Any) -> Any:
-    """The state itself, made anew."""
+    """The state as a new value."""
     return decode_tree(read_state(store, root), what=WHAT)
 
 
 def lineage_of(store: StorePort, run: str) -> str:
-    """Whose packs these are: a name that all runs of one tree of forks have in common, and no others."""
+    """The lineage that packs belong to: a name that all runs of one tree of forks share, and no others."""
     return run_row_facts.lineage_of(chain_of(store, run))

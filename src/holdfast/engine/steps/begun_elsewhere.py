@@ -1,4 +1,4 @@
-"""Calls that began in another run: handed over, or made by a fork's origin. Their intents say so in fields of our own."""
+"""Reads intents of calls that began in another run: a handoff carried them, or a fork's origin made them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
 
 
 def origin_in(intent: bytes) -> dict[str, Any] | None:
-    """Where the effect is recorded that this intent goes on with; None for any other intent."""
+    """Where a fork's origin recorded the effect that this intent continues; None for any other intent."""
     found: dict[str, Any] | None = fields_of(intent).get("origin")
     return found
 
 
 def is_for_a_person(intent: bytes) -> bool:
-    """Whether nothing but a person decides about this call: it happened, as far as could be found out."""
+    """Whether only a person may decide about this call: at the origin, it is recorded as done."""
     origin = origin_in(intent)
     return origin is not None and origin["how"] == "done"
 
 
 def giver_key(intent: bytes) -> str:
-    """The idempotency key under which another run had begun a call that this intent goes on with; empty for any other.
+    """The idempotency key under which another run began the call that this intent continues; empty if none.
 
-    What has happened at a fork's origin, a person lets happen once more: that is another effect, with a key of its own.
+    If the origin's call is done and a person allows it again, that is another effect, with a key of its own.
     """
     origin = origin_in(intent)
     is_the_same = mark_of(intent) == "handed" or (origin is not None and origin["how"] != "done")
@@ -31,7 +31,7 @@ def giver_key(intent: bytes) -> str:
 
 
 def is_over(store: "StorePort", intent: bytes) -> bool | None:
-    """Whether the process that had begun the call elsewhere is proven to be gone; None for a call of our own."""
+    """Whether the process that began the call in another run is proven dead; None for a call of this run."""
     origin = origin_in(intent)
     if origin is not None:
         return bool(origin["over"]) or (bool(origin["owner"]) and store.probe(origin["owner"]) == "dead")

@@ -1,4 +1,9 @@
-"""From a call in the program to its identity and its recorded answer."""
+"""Finds the identity of a call and its recorded answer.
+
+The identity is scope, name, arguments and count, or an explicit key. Invariant: nothing is written here, and
+each recorded outcome is given to the program at most once per attempt (an explicit key: to every call with
+that key).
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +13,7 @@ from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import canonical_arguments, decode
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import bind
-from holdfast.core.steps.drift import Point
+from holdfast.core.steps.call_point import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CallSite, locate
@@ -20,13 +25,16 @@ from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
 from holdfast.model.markers import Act
 
-_IDENTITY_ADVICE = "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, or give the call a key: run.options(key=…)"
+_IDENTITY_ADVICE = (
+    "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, "
+    "or give the call a key: run.options(key=…)"
+)
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 
 
 class RequestedCall(NamedTuple):
-    """One call that the program makes now, with its place and identity."""
+    """A call that the program makes now, with its place and identity."""
 
     name: str
     key: str
@@ -36,9 +44,9 @@ class RequestedCall(NamedTuple):
     here: CallSite
     point: Point
     request: Any = None
-    """Of a model call: all that is asked, as it is encoded; the arguments only tell of it."""
+    """The whole request of a model call, encoded; its ``arguments`` are only a summary."""
     compare: "Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]] | None" = None
-    """What is recorded and what is asked for now, by its parts: of a model call, whose arguments only tell of it."""
+    """For a model call: the recorded request and the one now, as two dicts for a diff."""
 
 
 def identify(
@@ -49,7 +57,7 @@ def identify(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> RequestedCall:
-    """Who this call is. Nothing is written; arguments that cannot be part of an identity are refused."""
+    """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
     here, point = place(held, name)
     if call_options.key is None:
         arguments = _arguments(name, bind(fn, args, kwargs, call_options.ignore))
@@ -61,14 +69,12 @@ def identify(
 
 
 def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
-    """Where a call of this name stands. BadName; Misuse where no call can be made."""
+    """The place of a call of this name. BadName; Misuse if no call may be made there."""
     if name not in _known_names:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
             _known_names.add(name)
     here, point = locate(held)
-    if point.forked:
-        held.note_arrival(point.scope, point.after)
     if here.leaf:
         raise Misuse(
             problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
@@ -76,7 +82,7 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
         )
     if here.depth >= NESTING_DEPTH_MAX:
         raise Misuse(
-            problem=f"step {name!r} stands {here.depth} steps deep",
+            problem=f"step {name!r} is nested {here.depth} steps deep",
             advice="flatten the nesting; see docs/limits.md",
         )
     return here, point
@@ -92,7 +98,7 @@ def _arguments(name: str, bound: dict[str, Any]) -> bytes:
 async def find_answer(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, call: Call | None, fn: Callable[..., Any] | None
 ) -> "Found | None":
-    """What the call came to when it was made before; None where it is to be made. What it raised is raised again."""
+    """The recorded value of the call; None if it must be made now. A recorded failure is raised again."""
     if call is None:
         return None
     if runtime.waits and not _is_at_hand(call):
@@ -107,7 +113,7 @@ class Found(NamedTuple):
 
 
 def _is_at_hand(call: Call) -> bool:
-    """Whether the next answer can be given without asking the store: its record is in memory, with the value in it."""
+    """Whether the next answer is in memory with its value: then no store call, and no thread, is needed."""
     if call.is_open and call.seq and call.body is None:
         return False
     following = call.outcomes[call.taken : call.taken + 1] or call.outcomes[-1:]
@@ -121,12 +127,12 @@ def _find_answer(
     if outcome is not None:
         return Found(answer(held, asked, call, outcome, fn))
     if call.is_open and call.seq:
-        held.intent_of(call)  # those who go on with the call look at it
+        held.intent_of(call)  # read it here, in a store thread: later readers run on the event loop
     return None
 
 
 def next_answer(held: HeldRun, call: Call) -> Outcome | None:
-    """The next recorded outcome that still has its value; one that was pruned to be fetched again is passed over."""
+    """The next recorded outcome, skipping those that were pruned because they can be fetched again."""
     outcome = held.next_outcome(call)
     while outcome is not None and pruned_as(held.body_of(outcome)) == "refetchable":
         outcome = held.next_outcome(call) if call.taken < len(call.outcomes) else None
@@ -136,19 +142,22 @@ def next_answer(held: HeldRun, call: Call) -> Outcome | None:
 def answer(
     held: HeldRun, asked: RequestedCall, call: Call, outcome: Outcome, fn: Callable[..., Any] | None
 ) -> Any:
-    """The recorded outcome, typed as it was: returned, or raised as its own exception class."""
+    """The recorded outcome with its type: a value is returned, a failure is raised as its own class."""
     body = held.body_of(outcome)
-    asked.here.task_calls.last = asked.key
+    asked.here.task_calls.passed(asked.key)
     if held.observer is not None:
         held.observer.replayed(asked, outcome)
     data = raw_part(body, "value") if outcome.good else None
-    if data is not None:  # most often: it is not pruned, and nothing else of it is asked for
+    if data is not None:  # the common case: not pruned, not in a blob
         return _decoded(data, f"result of {asked.name!r}", fn)
     if is_hollow(body):
-        diff = "  (it is done, and what it returned was compacted: begin with run.restore(...), as the program did)"
+        diff = (
+            "  (it is done, and what it returned was compacted: "
+            "begin with run.restore(...), as the program did)"
+        )
         raise Diverged(run=held.run, step=asked.name, key=call.key, seq=outcome.seq, diff=diff)
     if not outcome.good:
-        held.unclaim(asked.site, asked.n)
+        held.unclaim(asked.site, asked.n)  # only successes count: the program's retry gets the same number
         error = decode_failure(part_of(body, "error"))
         remember_failure(error, call.key, outcome.seq)
         raise error
@@ -163,9 +172,9 @@ def value_of(
     fn: Callable[..., Any] | None = None,
     hint: object = None,
 ) -> Any:
-    """The value in an event's body, of a type in ``hint`` or in what ``fn`` says that it returns.
+    """The value in an event's body, typed by ``hint`` or by the return annotation of ``fn``.
 
-    NotStorable again if it could not be written down when it was made.
+    NotStorable or TooLarge again if the value could not be stored when it was made.
     """
     data = raw_part(body, "value")
     if data is None:
@@ -179,17 +188,17 @@ def value_of(
 
 
 def _decoded(data: bytes, what: str, fn: Callable[..., Any] | None, hint: object = None) -> Any:
-    # what a function says that it returns may have to be evaluated: only where there is something to type
+    # A return annotation may have to be evaluated, which is slow: only if the data has a type tag ("$").
     return decode(data, what=what, hint=(hint or return_hint(fn)) if b"$" in data else None)
 
 
 def lost_of(refused: HoldfastError) -> dict[str, Any]:
-    """Why a value is not recorded, as the record of its call tells it; see ``value_of``."""
-    return {name: told if isinstance(told, int) else str(told) for name, told in refused.fields.items()}
+    """Why a value was not stored, as fields for the record of its call; ``value_of`` raises it again."""
+    return {name: value if isinstance(value, int) else str(value) for name, value in refused.fields.items()}
 
 
 def return_hint(fn: Callable[..., Any] | None) -> object:
-    """The function's return annotation, evaluated where it is written as a string; None where it has none."""
+    """The function's return annotation, evaluated if it is a string; None if it has none."""
     if isinstance(fn, Act):
         fn = fn.function
     while isinstance(fn, partial):

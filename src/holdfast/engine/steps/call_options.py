@@ -1,4 +1,4 @@
-"""From what a program declares about a call to a checked ``CallOptions``."""
+"""Checks what a program declares about a call, a run's loop policy and its budget."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -35,7 +35,7 @@ def treat(
     deadline: datetime | float | None = None,
     approve: Approve = False,
 ) -> CallOptions:
-    """The options, or BadOption naming the option that cannot be."""
+    """The options of a call. BadOption or Misuse names a value that is not allowed."""
     choose("effect", effect, EFFECTS)
     choose("in_doubt", in_doubt, IN_DOUBT_POLICIES)
     if retries < 0 or (timeout_s is not None and timeout_s <= 0) or (settle_s is not None and settle_s < 0):
@@ -68,7 +68,7 @@ def treat(
 
 
 def _manner(loops: Thresholds | bool | None, *, polling: bool) -> Manner:
-    """How a call counts when the agent is watched for circles."""
+    """How a call counts for loop detection."""
     if polling:
         if loops is None or loops is True:
             return "polling"
@@ -82,7 +82,7 @@ def _manner(loops: Thresholds | bool | None, *, polling: bool) -> Manner:
 
 
 def policy_of(loops: LoopPolicy | bool | None) -> LoopPolicy | None:
-    """The policy that ``loops=`` asks for; None for none. Misuse if it cannot be one."""
+    """The policy that ``loops=`` asks for; None for none. Misuse."""
     if loops is None or loops is True:
         return LoopPolicy()
     if loops is False:
@@ -102,7 +102,7 @@ def policy_of(loops: LoopPolicy | bool | None) -> LoopPolicy | None:
 
 
 def check_thresholds(thresholds: object) -> Thresholds:
-    """The thresholds, if they are some. Misuse."""
+    """The thresholds, unchanged. Misuse if they are not thresholds."""
     if not isinstance(thresholds, Thresholds) or min(thresholds) < 0:
         raise Misuse(
             problem=f"{thresholds!r} are no thresholds",
@@ -112,7 +112,7 @@ def check_thresholds(thresholds: object) -> Thresholds:
 
 
 def wall_time(when: datetime | float, what: str) -> float:
-    """A moment as seconds since the epoch. Misuse for a datetime that does not say where."""
+    """A time as seconds since the epoch. Misuse for a datetime without a time zone."""
     if isinstance(when, datetime):
         if when.tzinfo is None:
             raise Misuse(
@@ -128,7 +128,7 @@ def wall_time(when: datetime | float, what: str) -> float:
 
 
 def budget_of(given: object) -> Budget | None:
-    """The budget that ``budget=`` asks for; None for none. Misuse and BadOption if it cannot be one."""
+    """The budget that ``budget=`` asks for; None for none. Misuse or BadOption."""
     if given is None:
         return None
     budget = Budget(**given) if isinstance(given, Mapping) and set(given) <= set(Budget._fields) else given
@@ -154,6 +154,6 @@ def _is_amount(value: object) -> bool:
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the choices."""
+    """BadOption for a value that is not one of the choices."""
     if value not in choices:
         raise BadOption(option=option, value=value, choices=choices, problem="", advice="")

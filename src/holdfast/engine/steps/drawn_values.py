@@ -1,4 +1,4 @@
-"""Where values come from that a program cannot compute: time and chance. Drawn once, then recorded."""
+"""Sources of values that a program cannot compute: time and chance. ``marks.draw`` records each once."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from holdfast.clock import Clock
 
 
 def now(clock: Clock) -> Callable[[], datetime]:
-    """A source of the wall clock's time."""
+    """A function that returns the wall clock's time."""
     return lambda: datetime.fromtimestamp(clock.wall(), UTC)
 
 
@@ -18,7 +18,7 @@ def uuid() -> UUID:
 
 
 def random() -> float:
-    """A number in [0, 1); from the system, so that a program's own seed is left alone."""
+    """A number in [0, 1), from the system: the program's own ``random`` state does not change."""
     from random import SystemRandom
 
     return SystemRandom().random()

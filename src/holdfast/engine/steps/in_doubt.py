@@ -1,8 +1,13 @@
-"""Effects in doubt: started, and not known whether they happened.
+"""Settles effects in doubt: they were started, and it is not known whether they happened.
 
-Two ways lead here. A ``once`` call raised or was cut off in this process; or the journal holds its intent
-without an outcome because an earlier process died. Both end in a recorded settlement, by the tool's own
-``verify``, by a letter in the inbox, by declared policy; or in ``StepInDoubt``, and a person decides.
+A ``once`` call is in doubt in two cases: it raised or was cut off in this process, or the journal has its
+intent without an outcome because an earlier process died. A settlement is recorded: by the tool's ``verify``,
+by a letter in the inbox, or by declared policy. Otherwise ``StepInDoubt`` stops the attempt, and a person
+decides.
+
+Invariant: nothing is guessed. A verdict or a declared policy allows each repeat, and is recorded before it.
+Crash windows: before the settlement is recorded, the next attempt finds the same doubt and asks ``verify``
+again; after it, the settlement counts.
 """
 
 from collections.abc import Callable
@@ -31,18 +36,18 @@ if TYPE_CHECKING:
     from holdfast.engine.steps.step import Work
 
 
-# -- in this process --------------------------------------------------------------------------------------------
+# -- in this process -----------------------------------------------------------------------------------------
 
 
 async def record(work: "Work", reason: str) -> None:
-    """Write down that the call ended and its outcome is unknown, and why."""
+    """Record that the call's outcome is unknown, and why. Durable when it returns."""
     keep_open(work, reason)
     doubted = draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {}, parts={"reason": reason})
     await known_outcome.append(work, work.written_with(doubted))
 
 
 def keep_open(work: "Work", reason: str | None) -> None:
-    """Let the view know the call as open, so that a program that swallows the stop cannot make it run again."""
+    """Mark the call as open in the view: a program that swallows the stop must not repeat it."""
     held, key = work.held, work.asked.key
     assert held.journal is not None
     call = held.view.calls.setdefault(key, Call(key, work.asked.name))
@@ -52,12 +57,14 @@ def keep_open(work: "Work", reason: str | None) -> None:
 
 
 async def settle_live(work: "Work", error: Exception) -> Any:
-    """A once call raised something not declared harmless. Its value if it happened after all, else raise."""
+    """Settle a ``once`` call that raised an error not declared harmless. Its value, if it happened."""
     from holdfast.engine.steps.step import Again
 
-    told = describe_failure(encode_failure(error))
-    await record(work, f"raised {told}")
+    reason = f"raised {describe_failure(encode_failure(error))}"
+    # The doubt first: killed while ``verify`` runs, the next attempt knows that the call had ended.
+    await record(work, reason)
     held = work.held
+    # "Dead" means that the call can act no more. It has raised, so that is certain.
     decision = await _settle(work, since=held.clock.wall(), owner_dead=True)
     if decision.act == "done":
         await work.conclude(_settled(work, "done", via="verify", value=decision.value), good=True)
@@ -72,11 +79,11 @@ async def settle_live(work: "Work", error: Exception) -> Any:
         raise error
     if decision.act == "tell":
         raise await _tell(work, held.clock.wall()) from error
-    raise in_doubt(work, f"raised {told}" + _and(decision)) from error
+    raise in_doubt(work, reason + _and(decision)) from error
 
 
 def follow(work: "Work", result: Callable[[], Any]) -> None:
-    """A once call that nobody waited for any more has come to its end: record that, without holding an event loop up."""
+    """Record the end of a ``once`` call whose caller stopped waiting, without blocking an event loop."""
     if not work.runtime.waits:
         drive(_finish_late(work, result))
         return
@@ -84,12 +91,12 @@ def follow(work: "Work", result: Callable[[], Any]) -> None:
 
     try:
         asyncio.get_running_loop().run_in_executor(None, lambda: drive(_finish_late(work, result)))
-    except RuntimeError:  # the loop is being shut down, and takes no more work
+    except RuntimeError:  # the loop shuts down: blocking it is better than losing the outcome
         drive(_finish_late(work, result))
 
 
 async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
-    """A once call that nobody waited for any more has come to its end: record what it came to."""
+    """Record how a ``once`` call ended whose caller stopped waiting."""
     work.runtime = BLOCKING
     try:
         try:
@@ -98,18 +105,19 @@ async def _finish_late(work: "Work", result: Callable[[], Any]) -> None:
             await record(work, f"raised {describe_failure(encode_failure(error))}")
         else:
             await work.conclude(_settled(work, "done", via="late", value=value), good=True)
-    except (StopSignal, HoldfastError) as refused:  # nobody waits for this any more: it can only be told
+    except (StopSignal, HoldfastError) as refused:  # no caller is left to raise it in
         log().warning("the late end of %r was not recorded: %s", work.asked.name, refused)
     finally:
         work.held.leave_call(work.asked.key)
 
 
-# -- from an earlier process ------------------------------------------------------------------------------------
+# -- from an earlier process ---------------------------------------------------------------------------------
 
 
 async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
-    """Settle a call whose intent stands without an outcome. None when it may run again under the same key."""
+    """Settle a call whose intent has no outcome. None if it may run again under the same key."""
     held = work.held
+    # A resolution, or a late outcome of the former holder, may have arrived since the run was entered.
     await inbox.drain(held, work.runtime)
     if not call.is_open:
         return held.next_outcome(call)
@@ -130,14 +138,14 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
 
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:
-    """Whether the process that made the call cannot be acting any more: it saw the call end, or it is proven dead."""
+    """Whether the call can act no more: its process saw it end, or is proven dead."""
     was_given = is_over(work.held.store, work.held.intent_of(call))
     if was_given is not None:
         return was_given
     if call.doubt is not None:
         return True
     for attempt in reversed(work.held.view.attempts):
-        if attempt.event.seq < call.seq:  # the one in which it was made
+        if attempt.event.seq < call.seq:  # the attempt that made the call
             if _is_from_elsewhere(work, attempt.event.seq):
                 return _was_proven_dead(work, attempt.number, attempt.event.seq)
             return work.held.store.probe(fields_of(attempt.event.body)["owner"]) == "dead"
@@ -145,12 +153,12 @@ def _owner_is_dead(work: "Work", call: Call) -> bool:
 
 
 def _is_from_elsewhere(work: "Work", seq: int) -> bool:
-    """Whether the attempt ran on another store, whose processes this one cannot look at."""
+    """Whether the attempt ran on another store, whose processes this store cannot probe."""
     return is_from_elsewhere(chain_of(work.held.store, work.held.run), seq)
 
 
 def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
-    """What was found out about its process where it ran, before the run was moved here."""
+    """Whether the other store recorded a proof that its process died, before the run was moved here."""
     for event in read_all(work.held.store, work.held.run, after_seq=seq):
         if event.kind == Kind.ATTEMPT_CRASHED:
             body = fields_of(event.body)
@@ -159,7 +167,7 @@ def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
     return False
 
 
-# -- the parts --------------------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------------
 
 
 async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
@@ -188,7 +196,7 @@ async def _verdict(work: "Work") -> Verdict | None:
     }
     try:
         verdict = await work.runtime.invoke(verify, (), choose(verify, known), None)
-    except Exception as error:  # noqa: BLE001 - a verifier that fails has not told anything
+    except Exception as error:  # noqa: BLE001 - a verifier that fails says nothing about the effect
         log().warning("verify of %r failed: %s", work.asked.name, error)
         return Unknown(f"verify raised {type(error).__name__}: {error}")
     if not isinstance(verdict, (Done, NotDone, Unknown)):
@@ -225,14 +233,15 @@ async def _apply(work: "Work", call: Call, event: Draft, *, good: bool) -> Outco
 
 
 async def _tell(work: "Work", started_at: float) -> EffectUnknown:
-    told = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
-    seq = await work.conclude(_settled(work, "failed", via="policy", error=told), good=False)
-    remember_failure(told, work.asked.key, seq)
-    return told
+    """Record the doubt as a failure that the program, or the model, gets: ``in_doubt="tell"``."""
+    unknown = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
+    seq = await work.conclude(_settled(work, "failed", via="policy", error=unknown), good=False)
+    remember_failure(unknown, work.asked.key, seq)
+    return unknown
 
 
 def in_doubt(work: "Work", reason: str, call: Call | None = None) -> StepInDoubt:
-    """The stop-signal that puts the question to a person."""
+    """The stop-signal that asks a person."""
     at = call.started_at if call else work.held.clock.wall()
     return StepInDoubt(
         run=work.held.run, step=work.asked.name, key=work.asked.key, started_at=moment(at), reason=reason
@@ -244,7 +253,7 @@ def _and(decision: Settlement) -> str:
 
 
 async def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
-    """The lease is gone but the call came to an end: leave that for whoever holds the run now."""
+    """Post the outcome of a call to the inbox, because this process has lost the lease."""
     key = work.asked.key
     content = {
         "kind": "outcome",

@@ -1,10 +1,13 @@
-"""Known outcomes: what a call came to is held and written again and again, while the store refuses in a way that may pass.
+"""Writes known outcomes: an outcome that the store refuses for now is held back and tried again.
 
-An intent may fail at once, since nothing has happened yet. An outcome that is dropped leaves an effect in doubt that this
-process knows the end of. So it is kept here, in the calling thread or task, with growing pauses, until it is written or
-one of these comes first: the call's own deadline, the end of a worker's drain, the end of the run's block, a lost lease (the
-outcome then goes to the inbox), a cancellation, an interrupt, ``OUTCOME_HOLD_S``. Given up, it is what it was without all this:
-an intent without an outcome, which the next attempt finds in doubt.
+An intent may fail at once, since nothing has happened yet. An outcome that is dropped would leave an effect
+in doubt although this process knows how it ended. So the calling thread or task keeps the outcome and tries
+again, with growing pauses. It gives up at the first of these: the call's deadline, the end of a worker's
+drain, the end of the run's block, a cancellation, an interrupt, ``OUTCOME_HOLD_S``. If the lease is lost, the
+outcome goes to the inbox.
+
+Crash window: a crash while an outcome is held back, or giving up, leaves an intent without an outcome. The
+next attempt repeats a ``read`` and finds a ``once`` effect in doubt, as after any crash.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,7 +38,7 @@ _TOLD = {
 
 
 async def append(work: "Work", events: tuple[Draft, ...]) -> int:
-    """Append what a call came to; the seq of the last event. Synced when it returns. LeaseLost; the store's error, once given up."""
+    """Append a call's outcome, durably; the seq of the last event. LeaseLost; StoreError when it gives up."""
     journal, at = work.held.journal, work.held.clock.wall()
     assert journal is not None
     unsure: list[Append] = []
@@ -43,14 +46,14 @@ async def append(work: "Work", events: tuple[Draft, ...]) -> int:
         return await journal.append(work.runtime, events, at, unsure=unsure)
     except StoreError as refused:
         what = next(_TOLD[event.kind] for event in events if event.kind in _TOLD)
-        # The same events at each try, time included: one that arrives late is known again.
+        # Each try has the same events with the same time: if one arrives late, the next try recognises it.
         return await _hold(
             work, what, refused, lambda: journal.append(work.runtime, events, at, unsure=unsure)
         )
 
 
 async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft) -> None:
-    """The lease is gone but the call came to an end: leave that in the inbox, for the holder of the run now."""
+    """Post the outcome of a call to the inbox, durably, for the process that holds the run now."""
     held = work.held
 
     async def leave() -> None:
@@ -64,7 +67,7 @@ async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft)
 
 
 async def _hold(work: "Work", what: str, error: StoreError, write: Callable[[], Awaitable[T]]) -> T:
-    """Write again while that may help. The last error, told with what was given up."""
+    """Write again while the error may pass. Raises the last error, with what was given up."""
     clock, name, run = work.held.clock, work.asked.name, work.held.run
     began = tell_at = clock.monotonic()
     wait_s = OUTCOME_BACKOFF_S
@@ -76,7 +79,8 @@ async def _hold(work: "Work", what: str, error: StoreError, write: Callable[[], 
         if now >= tell_at:
             tell_at = now + OUTCOME_TELL_S
             log().warning(
-                "run %s: step %r has ended (%s), and that cannot be written: %s. It is held back, and tried again for %.0f s at most",
+                "run %s: step %r has ended (%s), and that cannot be written: %s. "
+                "It is held back, and tried again for %.0f s at most",
                 run, name, what, error, left_s,
             )  # fmt: skip
         try:
@@ -98,7 +102,7 @@ async def _hold(work: "Work", what: str, error: StoreError, write: Callable[[], 
 
 
 async def _try_once_more(cut: BaseException, write: Callable[[], Awaitable[object]]) -> None:
-    """Interrupted or cancelled while waiting: there is no waiting any more, but the store may be back just now."""
+    """After an interrupt or a cancellation: one last try without a wait."""
     with suppress(StoreError):
         written = await write()
         if isinstance(written, int):
@@ -106,7 +110,7 @@ async def _try_once_more(cut: BaseException, write: Callable[[], Awaitable[objec
 
 
 def _left_s(work: "Work", began: float) -> float:
-    """How long the outcome may still be held back; 0 where that is over."""
+    """How long the outcome may still be held back; 0 or less means: give up."""
     held, journal = work.held, work.held.journal
     assert journal is not None
     if held.is_closed or journal.cancelled is not None:
@@ -117,8 +121,9 @@ def _left_s(work: "Work", began: float) -> float:
 
 
 def _given_up(work: "Work", what: str, held_s: float, error: StoreError) -> StoreError:
-    """The store's error, with what it cost."""
+    """The store's error, with what it means for the step."""
     then = "it is in doubt" if work.call_options.effect == "once" else "it will be made again"
     held = f" after {held_s:.0f} s" if held_s >= 1 else ""
-    told = f"step {work.asked.name!r} of run {work.held.run} has ended ({what}), and that is not recorded{held}: {then}"
-    return type(error)(**{**error.fields, "problem": f"{error.fields['problem']}; {told}"})
+    ended = f"step {work.asked.name!r} of run {work.held.run} has ended ({what})"
+    problem = f"{error.fields['problem']}; {ended}, and that is not recorded{held}: {then}"
+    return type(error)(**{**error.fields, "problem": problem})

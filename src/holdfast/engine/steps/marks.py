@@ -1,6 +1,7 @@
-"""Marks: single records without an effect (a thought, a plan, a drawn number).
+"""Records marks: single events without an effect (a thought, a plan, a drawn number).
 
-They are calls like any other, with an identity and a place: on replay they are consumed, never appended twice.
+A mark has an identity and a place like any call: on replay it is consumed and never appended twice. It is one
+event, so a crash leaves it recorded or not; a mark that is not recorded is made again.
 """
 
 from collections.abc import Callable
@@ -18,12 +19,12 @@ from holdfast.model.events import Kind
 
 
 async def mark(held: HeldRun, runtime: Runtime, name: str, content: dict[str, Any]) -> None:
-    """Record something the agent thought, planned, decided, found or said. Synced when it returns."""
+    """Record what the agent thought, planned, decided, found or said. Durable when it returns."""
     await mark_value(held, runtime, name, canonical(content, what=f"{name} of run {held.run}"))
 
 
 async def mark_value(held: HeldRun, runtime: Runtime, name: str, data: bytes) -> int:
-    """Record a value that was encoded before, unless this is a replay of its record; its seq. Synced when it returns."""
+    """Record an encoded value, unless the journal has it; returns its seq. Durable when it returns."""
     asked = ask(held, name, data)
     try:
         recorded = given(held, asked)
@@ -33,9 +34,9 @@ async def mark_value(held: HeldRun, runtime: Runtime, name: str, data: bytes) ->
 
 
 async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
-    """A value from outside the program (time, chance, the journal), drawn once and the same in every replay.
+    """A value from outside the program (time, chance, the journal): drawn once, the same in every replay.
 
-    ``data`` tells it from others of its name. A finished run draws nothing new: RunFinished.
+    ``data`` distinguishes it from others of its name. RunFinished if a finished run would draw a new one.
     """
     asked = ask(held, name, data)
     try:
@@ -51,12 +52,12 @@ async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], An
 
 
 def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
-    """The value that a mark recorded; it may lie in the store."""
+    """The value that a mark recorded. It may read a blob."""
     return value_of(held, held.body_of(recorded), what=what)
 
 
 def ask(held: HeldRun, name: str, data: bytes) -> RequestedCall:
-    """Who this mark is; ``data`` tells it from others of its name."""
+    """The identity of this mark; ``data`` distinguishes it from others of its name."""
     held.check_usable()
     here, point = locate(held)
     site = site_of(here.scope, f"mark:{name}", data)
@@ -65,7 +66,7 @@ def ask(held: HeldRun, name: str, data: bytes) -> RequestedCall:
 
 
 def given(held: HeldRun, asked: RequestedCall) -> Outcome | None:
-    """The record of this mark, if it was made before: consumed now."""
+    """The record of this mark, if there is one; it is consumed now."""
     call = held.view.calls.get(asked.key)
     outcome = None if call is None else held.next_outcome(call)
     if outcome is not None:
@@ -74,20 +75,20 @@ def given(held: HeldRun, asked: RequestedCall) -> Outcome | None:
 
 
 async def append(held: HeldRun, runtime: Runtime, asked: RequestedCall, data: bytes, *more: Draft) -> int:
-    """Append a mark with this value, and what it calls for; the seq of the last event. Synced when it returns."""
+    """Append a mark with this value, and ``more``; the seq of the last event. Durable when it returns."""
     event = draft(Kind.MARK, asked.name, asked.key, placed(asked, {}), data)
     return await record(held, runtime, asked, event, *more)
 
 
 def placed(asked: RequestedCall, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a mark, with the place it stands in."""
+    """The fields of a mark, with its scope."""
     return {"in": asked.point.scope, **fields} if asked.point.scope else fields
 
 
 async def record(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, event: Draft, *more: Draft, synced: bool = True
 ) -> int:
-    """Append a mark, and what it calls for; the seq of the last event. Synced when it returns, unless that is not asked for."""
+    """Append a mark and ``more`` in one append; the seq of the last event. Durable, if ``synced``."""
     journal = held.require_journal(asked.name)
     seq = await journal.append(runtime, [event, *more], held.clock.wall(), synced=synced)
     asked.here.task_calls.last = asked.key

@@ -1,8 +1,11 @@
-"""A step: answered from the journal, or intent, call, outcome, in that order, whatever happens in between.
+"""Executes a step: answers from the journal, or appends an intent, calls the function, appends the outcome.
+
+Invariants: the intent of an ``idempotent`` or ``once`` effect is on disk before the function is called. The
+program gets a result only after its outcome is on disk.
 
 Crash windows: before the intent, nothing happened. Between intent and outcome, a ``read`` or ``idempotent``
-step runs again with the same key; a ``once`` step is in doubt and goes through ``doubt``. After the outcome, it
-is answered and never runs again.
+step runs again, with the same idempotency key; a ``once`` step is in doubt, and ``in_doubt`` settles it.
+After the outcome, the step is answered from the journal and never runs again.
 """
 
 import sys
@@ -14,13 +17,14 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
+from holdfast.core.steps.call_point import path_inside
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
 from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import drift, in_doubt, known_outcome
+from holdfast.engine.steps import in_doubt, known_outcome
 from holdfast.engine.steps.begun_elsewhere import giver_key
 from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
@@ -41,8 +45,6 @@ from holdfast.model.markers import KEY
 
 _REPEATED = frozenset({"read", "model"})
 """The effects of calls that are simply made again when they were cut off: their intent need not be synced."""
-_DRIFT_STOPS = frozenset({"once", "model"})
-"""Where something else stands recorded, these are not made: one acts on the world, the other costs money."""
 
 
 async def step(
@@ -54,7 +56,7 @@ async def step(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """The recorded outcome of this call, or the outcome of running it now, recorded before it is returned."""
+    """The recorded outcome of this call, or the outcome of calling it now. Durable when it returns."""
     held.check_usable()
     held.wake_for(call_options)
     hooks = held.hooks
@@ -67,7 +69,7 @@ async def step(
     try:
         call = held.view.calls.get(asked.key)
         if hooks.meet or hooks.claim:
-            call = await _look_around(held, runtime, call_options, asked, fn, call)
+            asked, call = await _look_around(held, runtime, call_options, asked, fn, call)
         found = await find_answer(held, runtime, asked, call, fn)
         if found is not None:
             return found.value
@@ -88,23 +90,27 @@ async def _look_around(
     asked: RequestedCall,
     fn: Callable[..., Any],
     call: Call | None,
-) -> Call | None:
-    """Let features see the call; the record that one of them has made of it, where the journal had none."""
+) -> tuple[RequestedCall, Call | None]:
+    """Let features see the call. If one of them knows its record under another key, that is its key."""
     try:
         for meet in held.hooks.meet:
             to_do = meet(runtime, call_options, asked.name, fn)
             if to_do is not None:
                 await to_do
         for claim in held.hooks.claim if call is None else ():
-            call = call or await claim(runtime, call_options, asked)
+            call = call or await claim(runtime, call_options, asked, fn)
     except BaseException:
         held.unclaim(asked.site, asked.n)
         raise
-    return call
+    if call is not None and call.key != asked.key:
+        # Its own number stays taken, in every attempt alike: else the next call of its site gets this record.
+        held.take_call(call.key)
+        asked = asked._replace(key=call.key)
+    return asked, call
 
 
 class Work:
-    """One live call: what is known of it from the intent to the outcome."""
+    """One live call, from the intent to the outcome."""
 
     __slots__ = (
         "_acted",
@@ -153,24 +159,26 @@ class Work:
         self._unwritten: tuple[Draft, ...] = ()
         self.deadline = call_options.deadline
         if call_options.deadline is not None:
-            # A call that was begun before keeps the deadline it was begun with.
+            # An earlier attempt may have begun the call: its deadline still counts.
             self.deadline = held.recorded(asked.key, "deadline") or call_options.deadline
         wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or call_options.effect not in _REPEATED:
-            # A call that was begun before keeps the key it was begun with, also where a fork goes on with it.
+            # A call that an earlier attempt or a fork's origin began keeps its key, so that the outside
+            # service recognises the repeat.
             self.idem = minted_key(held, asked.key)
             if wants_key and self.kwargs.get("idempotency_key", KEY) is KEY:
                 self.kwargs["idempotency_key"] = self.idem
 
     async def enter(self, call: Call | None) -> Outcome | None:
-        """Find out whether the call may be made now. The outcome, where one is found out about on the way."""
+        """Check that the call may be made now. Returns an outcome if settling a doubt has found one."""
         held, asked, effect = self.held, self.asked, self.call_options.effect
         settled: Outcome | None = None
         try:
             held.require_journal(asked.name)
-            if call is None and held.may_drift:
-                await drift.judge(held, self.runtime, asked, stops=effect in _DRIFT_STOPS)
-            elif call is not None and call.is_open and (effect == "once" or is_once(call)):
+            if call is None:
+                for live in held.hooks.live:
+                    await live(self)
+            elif call.is_open and (effect == "once" or is_once(call)):
                 settled = await in_doubt.settle_recorded(self, call)
             if settled is None and not held.enter_call(asked.key, self):
                 raise Misuse(
@@ -185,7 +193,7 @@ class Work:
         return settled
 
     async def perform(self) -> Any:
-        """Run the call to a recorded outcome, again as often as it may be."""
+        """Call the function, with retries, until an outcome is recorded."""
         try:
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
@@ -201,23 +209,24 @@ class Work:
             self.leave()
 
     async def begin(self) -> None:
-        """Record that the call is about to be made."""
+        """Append the intent: the call is about to be made."""
         if self._timeout_s() is not None:
-            load_threads()
+            load_threads()  # an import that fails after the intent would leave a doubt for nothing
         intent = self._intent({})
         self.intent = intent.body
         if self._left_s() <= 0:
-            # It goes with its failure, in one append: an effect that is not tried is never in doubt.
+            # Too late to call. The intent goes into one append with the failure: a crash between two appends
+            # would leave an effect in doubt that was never tried.
             self._unwritten = (intent,)
             return
         effect = self.call_options.effect
-        # Only a read may be made by a process that has lost its run and does not know it yet.
+        # Only a read is hasty: it does no harm if this process has lost its lease and does not know it yet.
         self.intent_seq = await self.append(intent, synced=effect not in _REPEATED, hasty=effect == "read")
 
     def leave(self) -> None:
-        """The call is over, as far as the program goes."""
+        """End the call for the program: a call that did not succeed frees its number, a doubt stays open."""
         asked, held = self.asked, self.held
-        asked.here.task_calls.last = asked.key
+        asked.here.task_calls.passed(asked.key)
         if held.observer is not None:
             held.observer.ended(self, None if self._succeeded else sys.exc_info()[1])
         if not self._succeeded:
@@ -228,7 +237,7 @@ class Work:
             held.leave_call(asked.key)
 
     def _keep_open(self) -> None:
-        """Something went wrong between the effect and its record: a program that goes past it must not make the effect again."""
+        """The effect may have happened and has no record: a program that continues must not repeat it."""
         call = self.held.view.calls.get(self.asked.key)
         if call is None or not call.is_open:
             in_doubt.keep_open(self, "ended, and its outcome could not be recorded")
@@ -239,6 +248,7 @@ class Work:
             "effect": self.call_options.effect,
             "in": asked.point.scope,
             "after": asked.point.after,
+            "path": asked.point.path,
             **more,
         }
         if asked.point.forked:
@@ -260,12 +270,12 @@ class Work:
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
 
     def _keyed(self) -> dict[str, Any]:
-        """The key, which is the same wherever the run goes; and where it came from elsewhere, whose call it is."""
+        """The idempotency key; and the owner that goes with it if the run came from another store."""
         owner = self.held.owner
         return {"idempotency_key": self.idem, **({"owner": owner} if owner else {})}
 
     def _in_doubt(self) -> dict[str, Any]:
-        """What is declared for the case that nobody knows whether it happened: for whoever plans without the program."""
+        """What the tool declares for a doubt. A resume plan reads it, which is made without the program."""
         policy, verify = self.call_options.in_doubt, self.call_options.verify
         return {
             **({} if policy == "stop" else {"in_doubt": policy}),
@@ -273,10 +283,10 @@ class Work:
         }
 
     async def _try(self) -> Any:
-        """Call the function and record what came of it. ``Again`` when it failed and may be tried again."""
+        """Call the function once and record its outcome. Raises ``Again`` if it failed and has tries left."""
         held, asked, call_options = self.held, self.asked, self.call_options
         here = asked.here
-        is_once = call_options.effect == "once"
+        acts_once = call_options.effect == "once"
         if self._left_s() <= 0:
             late = self._too_late()
             await self.record_failure(late)
@@ -284,9 +294,9 @@ class Work:
         inside = CallSite(
             held,
             asked.key,
-            TaskCalls(here.task_calls.task, ""),
+            TaskCalls(here.task_calls.task, "", path_inside(asked.point.path, asked.key)),
             here.depth + 1,
-            asked.name if is_once else "",
+            asked.name if acts_once else "",
         )
         began = held.clock.monotonic()
         self._acted = True
@@ -296,11 +306,11 @@ class Work:
         except Straggler as straggler:
             return await self._straggled(straggler, began)
         except StopSignal:
-            raise
+            raise  # a call inside of it stopped the attempt: this step has no outcome
         except Exception as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
             return await self._failed(self._named(error), began)
-        except BaseException as cut:
-            if is_once:
+        except BaseException as cut:  # Ctrl-C, SIGTERM or a cancelled task: the effect may have happened
+            if acts_once:
                 await in_doubt.record(self, f"was cut off by {type(cut).__name__}")
             raise
         finally:
@@ -309,7 +319,7 @@ class Work:
         return value
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
-        """Record that the call came to this value. Durable when it returns; NotStorable or TooLarge after that."""
+        """Record the call's value, durably. NotStorable or TooLarge only after it is recorded as done."""
         data, refused = self.encode(value)
         if refused is not None:
             parts = {**(parts or {}), "lost": lost_of(refused)}
@@ -323,7 +333,7 @@ class Work:
         return round((self.held.clock.monotonic() - began) * 1000, 3)
 
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
-        """The value as bytes. One that cannot be written down is recorded as done all the same, and then refused."""
+        """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
             return encode(value, what=f"result of {self.asked.name!r}"), None
         except (NotStorable, TooLarge) as refused:
@@ -339,11 +349,11 @@ class Work:
         raise error
 
     def may_retry(self, error: BaseException) -> bool:
-        """Whether the call has tries left for this failure; the count travels on the options."""
+        """Whether the call has tries left for this failure. ``call_options.retries`` counts down."""
         return self.call_options.retries > 0 and not isinstance(error, Misuse)
 
     async def record_failure(self, error: BaseException, began: float | None = None) -> None:
-        """Record that the call failed and certainly did nothing that matters."""
+        """Record a failure that leaves no doubt: the effect is safe to repeat, or did not happen."""
         fields = {} if began is None else {"ms": self._took_ms(began)}
         parts = {"error": encode_failure(error)}
         failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields, parts=parts)
@@ -359,11 +369,11 @@ class Work:
         await self.runtime.sleep(self.held.clock, max(0.0, min(wait_s, self._left_s())))
 
     def _left_s(self) -> float:
-        """How long there is until the call's deadline."""
+        """The time until the call's deadline."""
         return inf if self.deadline is None else self.deadline - self.held.clock.wall()
 
     def _timeout_s(self) -> float | None:
-        """How long a try may take: its own limit, or what is left until the deadline."""
+        """How long a try may take: ``timeout_s``, or the time until the deadline if that is shorter."""
         if self.deadline is None:
             return self.call_options.timeout_s
         return min(self.call_options.timeout_s or inf, max(self._left_s(), 0.001))
@@ -373,7 +383,10 @@ class Work:
         return DeadlinePassed(run=self.held.run, step=self.asked.name, deadline=moment(self.deadline))
 
     async def _straggled(self, straggler: Straggler, began: float) -> Any:
-        """The caller stopped waiting, the function did not stop. A once call is followed to its end."""
+        """The caller stopped waiting, and the function still runs in its thread.
+
+        Its result still counts for a ``once`` call: ``in_doubt.follow`` records it when it comes.
+        """
         reason = self._named(straggler.reason)
         if self.call_options.effect != "once":
             if isinstance(reason, Exception):
@@ -387,6 +400,7 @@ class Work:
         raise reason
 
     def _named(self, error: Exception | BaseException) -> Any:
+        """The error that the program gets: OutOfTime becomes StepTimeout or DeadlinePassed."""
         if isinstance(error, OutOfTime):
             if self._left_s() <= 0 or self.call_options.timeout_s is None:
                 return self._too_late()
@@ -401,15 +415,16 @@ class Work:
         return journal.append(self.runtime, self.written_with(*events), at, synced=synced, hasty=hasty)
 
     def written_with(self, *events: Draft) -> tuple[Draft, ...]:
-        """The events, behind the intent where that is not in the journal yet."""
+        """The events, after the intent if that is not in the journal yet."""
         events, self._unwritten = (*self._unwritten, *events), ()
         return events
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
-        """Append an outcome: it is not given up while it may yet be written. If the lease is gone, leave it in the inbox."""
+        """Append an outcome; durable when it returns. If the lease is lost, post it to the inbox."""
         extras = [extra for hook in self.held.hooks.outcome if (extra := hook(self, event)) is not None]
         try:
             events = self.written_with(event, *(extra.event for extra in extras))
+            # Features add events to the same append, so that no crash separates them from the outcome.
             seq = await known_outcome.append(self, events) - len(extras)
         except LeaseLost:
             if self.call_options.effect != "read":
@@ -419,8 +434,8 @@ class Work:
             self._cut_off_in_writing(cut, event, good=good, behind=len(extras))
             raise
         stops = [stop for extra in extras if (stop := extra.recorded(seq)) is not None]
-        if stops and not self._delegated:  # else the program waits for this call no more
-            # A program that swallows the stop and asks again is given what is recorded.
+        if stops and not self._delegated:  # a delegated call has no caller that could be stopped
+            # If the program swallows the stop and calls again, it gets this outcome.
             self._conclude(event, seq, good=good, is_given=False)
             raise stops[0]
         self._succeeded = good
@@ -431,15 +446,18 @@ class Work:
         held, asked = self.held, self.asked
         self._concluded = True
         point = held.add_point()
-        # What can be asked for again in this very held run: an explicit key, what the view knew as open, and an
-        # outcome that the program was cut off from.
+        # Only outcomes that this attempt can need again are kept in memory: those of explicit keys, of calls
+        # that the view knows, and those that the program did not receive.
         if not is_given or not asked.site or asked.key in held.view.calls or held.remembers:
             held.remember(asked.key, asked.name, Outcome(seq, good, point, event.body), is_given=is_given)
-        if held.remembers:  # whoever looks it up is told what was asked for, too
+        if held.remembers:  # a reader of the record wants the arguments, too
             held.view.calls[asked.key].seq, held.view.calls[asked.key].body = self.intent_seq, self.intent
 
     def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool, behind: int) -> None:
-        """The outcome was on its way. Written, it answers the next call; not written, a once effect is in doubt."""
+        """An exception interrupted the append of the outcome.
+
+        If it was written, it answers the next such call; if not, a ``once`` effect is in doubt.
+        """
         seq = written_despite(cut)
         if seq is not None:
             self._conclude(event, seq - behind, good=good, is_given=False)
@@ -448,7 +466,7 @@ class Work:
 
 
 def minted_key(held: HeldRun, key: str) -> str:
-    """The idempotency key of the call with this key: the one that it was begun with, or its own."""
+    """The idempotency key of a call: the one in its open intent or in another run's, else a new one."""
     recorded: str | None = held.recorded(key, "idempotency_key")
     call = held.view.calls.get(key)
     if recorded is None and call is not None and call.seq:

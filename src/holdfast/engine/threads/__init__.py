@@ -1,1 +1,1 @@
-"""Runs kept for another framework: chains of checkpoints, shared holds."""
+"""Keeps runs for another framework: chains of checkpoints, shared holds, shared lists."""

@@ -1,7 +1,11 @@
-"""What becomes of whole chains: pruned, cut down, deleted. Each under the run's lease, which is waited for.
+"""Prunes and deletes runs of frameworks, and drops single checkpoints; under the lease, which it waits for.
 
-Deleting is not erasing: what only this run's lineage can need goes with it, and its values with the next prune of the store;
-the files keep their size. Forks get a copy of what they borrow first.
+Deleting is not erasing: packs that only this run needs are deleted with it, its values with the next prune of
+the store, and the files keep their size. Forks first get a copy of the history that they share.
+
+Crash windows: a run is deleted in one transaction; a crash after it leaves records that nothing refers to,
+and blobs that the next prune of the store deletes. A crash while checkpoints are dropped leaves some of them
+dropped; dropping them again continues.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +35,7 @@ from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import RunRow
 
 LATEST = Retention(reasoning=Keep(), chunks=Keep(), checkpoints=Keep(last=0), compact_events=None)
-"""Of each chain the latest checkpoint, and what it leans on."""
+"""Keeps the latest checkpoint of each chain, and the checkpoints that it needs."""
 _ALL = LATEST._replace(checkpoints=Keep())
 
 
@@ -45,14 +49,14 @@ def _held(session: StoreSession, run: str) -> Iterator[Hold]:
 
 
 def prune(session: StoreSession, run: str, policy: Retention = LATEST) -> None:
-    """Prune the run. Durable when it returns; RunHeld while another process works on it."""
+    """Prune the run. Durable when it returns. RunHeld if another process keeps the lease."""
     if session.store.find_run(run) is not None:
         with _held(session, run) as held:
             prune_run(session.store, session.clock, run, policy, held.fence)
 
 
 def delete(session: StoreSession, run: str) -> None:
-    """Remove the run. Durable when it returns; RunHeld while another process works on it, or on a fork of it."""
+    """Delete the run. Durable when it returns. RunHeld if another process holds it or a fork of it."""
     store = session.store
     if store.find_run(run) is None:
         return
@@ -62,7 +66,7 @@ def delete(session: StoreSession, run: str) -> None:
             see_to_forks(session, held, flatten=True)
             row = held.row()
             doomed, lineage = _only_here(session, row), kin.lineage_name(store, run)
-            # Refused when it was forked meanwhile: then that fork is seen to as well.
+            # The store refuses if the run was forked meanwhile; the next round flattens that fork, too.
             if store.delete_run(run, fence=held.fence, revision=row.revision):
                 break
     delete_records(store, run)
@@ -75,7 +79,7 @@ def _only_here(session: StoreSession, row: RunRow) -> set[str]:
     store = session.store
     family = kin.family_of(store, row.run)
     if not family.is_whole:
-        return set()
+        return set()  # an importing or damaged run may need any of them: leave them to a later prune
     others = [
         event for other in family.rows.values() if other.run != row.run for event in own_events(store, other)
     ]
@@ -83,7 +87,7 @@ def _only_here(session: StoreSession, row: RunRow) -> set[str]:
 
 
 def drop(session: StoreSession, run: str, is_meant: Callable[[Event], bool]) -> None:
-    """Remove the checkpoints that are meant, with what is pending with them. What others lean on stays, out of sight."""
+    """Remove these checkpoints with their pending writes. One that others need stays, but is hidden."""
     store = session.store
     with _held(session, run) as held:
         row = held.row()
@@ -96,6 +100,7 @@ def drop(session: StoreSession, run: str, is_meant: Callable[[Event], bool]) -> 
         gone = {seq: event for seq, event in meant.items() if seq not in needed}
         ids = {(body["chain"], body["id"]) for body in (fields_of(event.body) for event in gone.values())}
         gone |= {event.seq: event for event in own if event.name == PENDING and _place(event) in ids}
+        # Before the events go: after a crash, these notes are all that leads to their packs.
         note_doomed(store, run, of_lineage(store, list(gone.values())))
         forget_snapshot(store, run)
         revision = row.revision
@@ -116,7 +121,9 @@ def drop(session: StoreSession, run: str, is_meant: Callable[[Event], bool]) -> 
                 at=session.clock.wall(),
             )
             if not is_done:
-                raise LeaseLost(run=run, owner="somebody", fence_now=0, fence=held.fence, head=row.head)
+                raise LeaseLost(
+                    run=run, owner="another process", fence_now=0, fence=held.fence, head=row.head
+                )
             revision += 1
         prune_run(store, session.clock, run, _ALL, held.fence)
 

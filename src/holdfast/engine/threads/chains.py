@@ -1,13 +1,13 @@
-"""Chains in a store: checkpoints that somebody else's program hands over and asks for, without ever entering a run.
+"""Stores chains of checkpoints that a framework writes and reads without entering a run.
 
-Whoever writes here holds no lease: nobody could tell when to let it go. An append names the fence and the head that it
-was decided on, and the store takes it only if both still stand and nobody has the run; else what was decided is decided
-again, on what stands there now. So of two writers the second one sees what the first wrote: it is refused (ChainMoved) where
-its checkpoint would go on from one that another has gone on from since. Where this process holds the run for a shared hold, its
+A writer here holds no lease, because a framework does not say when it is done. Instead an append names the
+fence and the head on which it was decided. The store accepts it only if both are unchanged; otherwise the
+writer reads again and decides again. So the second of two writers sees what the first wrote, and gets
+ChainMoved if both continue the same checkpoint. If this process holds the run for a framework's steps, its
 journal is used.
 
-Crash windows: a link is one event, with its state, in one append; so is what is pending with it. Handed over a second time
-after an unknown outcome, both are found by their ids.
+Crash windows: a checkpoint is one event with its state, in one append; so is a set of pending writes. After
+an unknown outcome the framework writes them again, and they are found by their ids.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,9 +43,9 @@ from holdfast.model.events import CHAINED, PENDING, Event, Kind, link_behind
 from holdfast.model.store_rows import Append, Appended, Refusal, RunRow, Status
 
 _REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})
-"""What makes the history another one."""
+"""Events after which the whole history has to be read again."""
 _IDLES = frozenset({Status.QUEUED, Status.INTERRUPTED, Status.RUNNING})
-"""What a run may stand at that was forked or moved back, until somebody goes on with it."""
+"""The statuses of a run that was forked, moved or rewound; the next write makes it idle."""
 
 
 _BEGUN_KEPT = 1_000
@@ -54,10 +54,10 @@ _PAUSE_S = 0.002
 
 
 class NewLink(NamedTuple):
-    """A checkpoint to be added to a chain. ``state`` and ``about`` are copies that nobody changes any more.
+    """A checkpoint to add to a chain. ``state`` and ``about`` are copies that no caller changes any more.
 
-    ``parts`` are those of its state that it leaves to the links before it. ``is_fork``: that others go on from the same
-    parent is known to whoever hands it over. ``note`` is for people.
+    ``parts`` are parts of its state that earlier links hold. ``is_fork``: the framework knows that other
+    checkpoints continue from the same parent. ``note`` is for people.
     """
 
     chain: str
@@ -71,7 +71,7 @@ class NewLink(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """What is to be appended, and the state in it."""
+    """The drafts to append, and the state in them."""
 
     drafts: Sequence[Draft]
     planted: Planted | None = None
@@ -79,7 +79,7 @@ class _Planned(NamedTuple):
 
 
 class ChainedRun:
-    """One run's chains, as this process knows them: read once, then only what is new."""
+    """One run's chains in this process: read once, then only what is new."""
 
     def __init__(self, session: StoreSession, entry: Entry) -> None:
         self.run = entry.run
@@ -88,9 +88,9 @@ class ChainedRun:
         self._entry = entry
         self._lock = RLock()
         self._begun: dict[tuple[str, str], BaseException | None] = {}
-        """The checkpoints that this process puts, or has put; and what those were refused with that are not there."""
+        """The checkpoints that this process is writing or has written, each with its error if it failed."""
         self._refused: dict[str, BaseException] = {}
-        """The latest refusal in each chain: whoever was refused does not come to what was to follow."""
+        """The latest error in each chain: a writer that failed never writes the checkpoints after it."""
         self._forget()
 
     def _forget(self) -> None:
@@ -99,13 +99,13 @@ class ChainedRun:
         self._chains = Chains()
         self._states: States | None = None
         self._planted: set[int] = set()
-        """The links whose states the garden knows."""
+        """The seqs of links whose states ``_states`` knows."""
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[Chains]:
-        """The chains as they stand now; they stay so while the block runs."""
+        """The chains now; they do not change during the block."""
         with self._lock:
             row = self._store.find_run(self.run)
             if row is None:
@@ -115,11 +115,14 @@ class ChainedRun:
             yield self._chains
 
     def about(self, link: Link) -> Any:
-        """What was told with a checkpoint."""
+        """The framework's metadata of a checkpoint."""
         return self._value(contents_of(link.body), "about")
 
     def state(self, link: Link) -> Any:
-        """A checkpoint's state. It is not the caller's to change: others may be given the same. Corrupt."""
+        """A checkpoint's state. The caller must not change it: other callers may get the same object.
+
+        Corrupt.
+        """
         state = self._session.part(Recent).find(link.body)
         if state is None:
             body = contents_of(link.body)
@@ -129,11 +132,11 @@ class ChainedRun:
         return state
 
     def holds(self, link: Link, part: str) -> bool:
-        """Whether a part of the state is in this very checkpoint."""
+        """Whether a part of the state is in this checkpoint itself."""
         return part in (fields_of(link.body).get("holds") or ())
 
     def pending(self, events: Iterable[Event]) -> Iterator[Pending]:
-        """What these events tell to be pending."""
+        """The pending writes in these events."""
         for event in events:
             body = contents_of(event.body)
             for index, name, value in self._value(body, "value"):
@@ -146,7 +149,7 @@ class ChainedRun:
         return decode_tree(body[name], what=what)
 
     def _refresh(self, row: RunRow) -> None:
-        """Read what is new. After a prune, a fork or a rewind, everything: what was known may be gone."""
+        """Read new events; after a prune, a fork or a rewind, all of them: known ones may be gone."""
         origins = chain_of(self._store, self.run)[1:] if row.origin else ()
         stamp = (row.birth, row.revision, *(origin.revision for origin in origins))
         events: list[Event] = []
@@ -166,7 +169,10 @@ class ChainedRun:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def put(self, new: NewLink, *, wait_s: float = CHAIN_WAIT_S) -> None:
-        """Add a checkpoint. Durable when it returns. ChainMoved; RunHeld while another process works on the run."""
+        """Add a checkpoint. Durable when it returns.
+
+        ChainMoved; RunHeld if another process keeps the lease.
+        """
         place = (new.chain, new.id)
         self._begun[place] = None
         while len(self._begun) > _BEGUN_KEPT:
@@ -178,10 +184,11 @@ class ChainedRun:
             raise
 
     async def arrived(self, runtime: Runtime, chain: str, id_: str) -> bool:
-        """Wait until a checkpoint is there that somebody in this process is about to put, or has.
+        """Wait until a checkpoint is stored that another thread or task of this process is writing.
 
-        Whoever acts on the world from it must not be ahead of it: killed then, nobody would find what was done. What the
-        put was refused with is raised. False where nobody puts it, in a chain of which that may be so.
+        A step that acts on the world must not run before its checkpoint is stored: after a crash, no
+        checkpoint would lead to the step. Raises the error of the write. False if no writer writes it, in a
+        chain where that can happen.
         """
         place, clock = (chain, id_), self._session.clock
         with self.reading() as chains:
@@ -215,7 +222,7 @@ class ChainedRun:
         *,
         wait_s: float = CHAIN_WAIT_S,
     ) -> None:
-        """Let something be pending with a checkpoint, by index; what is so already stays. Durable when it returns."""
+        """Add pending writes to a checkpoint, by index; existing ones stay. Durable when it returns."""
 
         def plan() -> _Planned:
             new = [[*entry] for entry in entries if not self._chains.is_taken(chain, on, task, entry[0])]
@@ -242,19 +249,19 @@ class ChainedRun:
             fields["leans"] = leans
         fields["state_bytes"] = planted.size
         parts = {"note": new.note, "state": planted.root}
-        about = encode(new.about, what=f"what is told of {new.id} in run {self.run}")
+        about = encode(new.about, what=f"metadata of {new.id} in run {self.run}")
         made = draft(Kind.CHECKPOINT, CHAINED, "", fields, about, "about", parts=parts)
         return _Planned([made._replace(blobs=(*made.blobs, *blobs_of(planted)))], planted, new.state)
 
     def _check_in_line(self, new: NewLink, parent: Link | None) -> None:
-        """Refuse what would leave another chain behind: ChainMoved."""
+        """ChainMoved if another writer has continued from the same parent, or the parent is gone."""
         others = self._chains.followers(new.chain, new.parent, new.id)
         if others:
             since = "since it was read" if new.parent else "since nothing was found there"
-            went = f"another writer has gone on to {', '.join(link.id for link in others[-3:])}"
+            went = f"another writer has continued to {', '.join(link.id for link in others[-3:])}"
             problem = f"{went} from {new.parent or 'the beginning'}, {since}"
-        elif new.parent is not None and parent is None:  # refused, or moved back or deleted meanwhile
-            problem = f"checkpoint {new.parent}, from which this one goes on, is not in it"
+        elif new.parent is not None and parent is None:  # its write failed, or it was rewound or deleted
+            problem = f"checkpoint {new.parent}, from which this one continues, is not in it"
         else:
             return
         chain = f", {new.chain}" if new.chain else ""
@@ -262,7 +269,7 @@ class ChainedRun:
         raise ChainMoved(run=self.run, chain=chain, parent=new.parent or "", problem=problem, point=point)
 
     def _plant(self, new: NewLink, parent: Link | None) -> Planted:
-        """The state, so that only what no state before it holds is written."""
+        """The state as nodes; only nodes that no earlier state has are written."""
         if self._states is None or (parent is not None and parent.seq not in self._planted):
             self._states, self._planted = States(self._store, self.run), set()
         known = parent if parent is not None and parent.is_kept else self._chains.find(new.chain, None)
@@ -270,7 +277,7 @@ class ChainedRun:
         return self._states.build_on(roots, self._states.take(new.state, is_copy=True))
 
     def _write(self, plan: Callable[[], _Planned], wait_s: float) -> None:
-        """Append what the plan says, on what stands in the journal now; as often as somebody comes in between."""
+        """Read, plan and append; again as long as other writers change the journal in between."""
         until = self._session.clock.monotonic() + wait_s
         while True:
             with self._lock:
@@ -288,12 +295,12 @@ class ChainedRun:
                             planned.drafts[-1].body, planned.state, planned.planted.size
                         )
                     return
-            if row.lease.owner:  # of a process that is dead, or for a moment
+            if row.lease.owner:  # its process is dead, or holds it for a moment: wait until it is free
                 lease = hold(self._session, self.run, until)
                 give_back(self._store, self.run, lease.fence)
 
     def _append(self, row: RunRow, drafts: Sequence[Draft]) -> int:
-        """The seq of what was appended; 0 where that has to be decided again."""
+        """The seq of the last event; 0 if the journal has changed, and the plan must be made again."""
         at = self._session.clock.wall()
         journal = journal_of(self._session, self.run)
         if journal is not None:
@@ -311,7 +318,7 @@ class ChainedRun:
         item = _item(row, before, [*beginning(row, self._entry), *drafts], at)
         try:
             (outcome,) = self._store.append([item])
-        except StoreError:  # of unknown outcome: a second try finds it, if it was written after all
+        except StoreError:  # the outcome is unknown: read back
             there = self._store.read_events(self.run, after_seq=row.head, limit=len(item.events))
             if there != list(item.events):
                 raise
@@ -327,7 +334,7 @@ class ChainedRun:
 
 
 def _item(row: RunRow, before: int, drafts: Sequence[Draft], at: float) -> Append:
-    """The drafts with their places in the journal, under the fence that stands."""
+    """The drafts, numbered after the head, under the fence of the last lease: no process holds one now."""
     fence = row.lease.fence
     events, blobs = placed_after(row.head, before, drafts, row.run, fence, at)
     status = Status.IDLE if row.status in _IDLES else None

@@ -1,4 +1,4 @@
-"""The latest states of chains, kept in memory: whoever goes on with one usually was the last to write it."""
+"""Keeps recent states of chains in memory: the process that continues a chain usually wrote the last one."""
 
 from threading import Lock
 from typing import Any
@@ -7,7 +7,7 @@ from holdfast.limits import CHAIN_MEMORY_BYTES_MAX
 
 
 class Recent:
-    """The states that were handed over or read last, by the body of their event: equal bodies have equal states."""
+    """The last states written or read, by the body of their event: equal bodies have equal states."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -20,11 +20,11 @@ class Recent:
             found = self._states.pop(body, None)
             if found is None:
                 return None
-            self._states[body] = found
+            self._states[body] = found  # at the end: the least recently used one is dropped first
             return found[0]
 
     def keep(self, body: bytes, state: Any, size: int) -> None:
-        """Keep it for a while; nobody is to change it."""
+        """Keep a state that no caller changes any more; a large one is not kept."""
         with self._lock:
             if body in self._states or size > CHAIN_MEMORY_BYTES_MAX // 4:
                 return

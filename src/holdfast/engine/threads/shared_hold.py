@@ -1,11 +1,14 @@
-"""A shared hold: a run that is kept for somebody else's program is held, for as long as some of its steps take.
+"""Holds a framework-owned run while its steps execute.
 
-Nobody says when such a program's turn begins or ends. So the lease is taken with the first step that is under way and let
-go with the last; steps side by side share it. A process is one attempt, however many stints it has; how the attempt before
-it ended is told by the next one, for it cannot know that it was the last.
+A framework does not say when its turn begins or ends. So the first step in flight takes the lease, the last
+one releases it, and concurrent steps share it. One process is one attempt, however often it takes the lease.
+An attempt cannot know that it was the last, so the next attempt records how it ended.
 
-Whether a recorded step is asked for again, its key alone tells; and where a failure is recorded, the program has decided
-to try again, so it is.
+A step is identified by its key alone. If its failure is recorded and the framework asks again, the framework
+has decided to retry, and the step runs again.
+
+Crash windows: a crash in a step leaves the lease to expire; the next attempt records this one as crashed. A
+crash between two steps leaves nothing open; the next attempt records this one as closed.
 """
 
 from collections.abc import Iterator
@@ -43,7 +46,7 @@ _PAUSE_S = 0.02
 
 
 class SharedHold:
-    """One run's shared hold in this process, and how many steps share it."""
+    """One run's shared hold in this process, and the number of steps that share it."""
 
     __slots__ = ("held", "lock", "users")
 
@@ -63,7 +66,7 @@ class SharedHolds:
 
 @contextmanager
 def share(session: "StoreSession", entry: Entry) -> Iterator[HeldRun]:
-    """Hold the run while the block runs, together with whoever in this process does. RunHeld by another process."""
+    """Hold the run during the block, shared with other steps of this process. RunHeld by another process."""
     holds = session.part(SharedHolds)
     with holds.lock:
         shared = holds.by_run.setdefault(entry.run, SharedHold())
@@ -90,14 +93,14 @@ def share(session: "StoreSession", entry: Entry) -> Iterator[HeldRun]:
 
 
 def journal_of(session: "StoreSession", run: str) -> Journal | None:
-    """The journal of a run that this process holds for a shared hold; whoever else here has something to record uses it, too."""
+    """The journal of a run that this process holds for a framework, for its other writers; or None."""
     shared = session.part(SharedHolds).by_run.get(run)
     held = None if shared is None else shared.held
     return None if held is None or held.journal is None or held.journal.lost is not None else held.journal
 
 
 def ensure(session: "StoreSession", entry: Entry) -> RunRow:
-    """The run's row, made where there is none. RunSealed; RunCancelled."""
+    """The run's row; created if there is none. RunSealed; RunCancelled."""
     import os
 
     store = session.store
@@ -112,14 +115,14 @@ def ensure(session: "StoreSession", entry: Entry) -> RunRow:
 
 
 def beginning(row: RunRow, entry: Entry) -> list[Draft]:
-    """What a journal begins with, if nothing of its own stands in it yet."""
+    """The first own event of a run, if it has none yet."""
     if row.origin is not None:
         return [fork_and_rewind.forked_of(row)] if row.head == row.origin_seq else []
     return [started_of(entry)] if row.head == 0 else []
 
 
 def hold(session: "StoreSession", run: str, until: float) -> Lease:
-    """The lease of the run; whoever has it is waited for until then. RunHeld."""
+    """The lease of the run; waits until then for a process that holds it. RunHeld."""
     clock = session.clock
     while True:
         try:
@@ -165,7 +168,7 @@ def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
 
 
 def _attempt(session: "StoreSession", view: View, before: RunRow, lease: Lease, entry: Entry) -> list[Draft]:
-    """That this process works on the run, unless that was told; and the end of the one that did before it."""
+    """The start of this process's attempt, unless it is recorded; and the end of the attempt before."""
     store, last = session.store, view.crashed_attempt
     if last is None:
         return [attempt_of(store, view.next_attempt, lease, entry, acts_as=owner_of(before))]
@@ -173,7 +176,7 @@ def _attempt(session: "StoreSession", view: View, before: RunRow, lease: Lease, 
         return []
     if before.lease.owner or any(call.seq > last.event.seq for call in view.open_calls()):
         ended = crashed(store, view, last, before.lease)
-    else:  # it had nothing under way: whatever became of it, the run lost nothing
+    else:  # it had no call in flight: however its process ended, the run lost nothing
         took_s = max(0.0, (view.last.at if view.last else last.event.at) - last.event.at)
         ended = draft(
             Kind.ATTEMPT_ENDED, "", "", {"how": "closed", "status": Status.IDLE, "took_s": round(took_s, 6)}
@@ -182,7 +185,7 @@ def _attempt(session: "StoreSession", view: View, before: RunRow, lease: Lease, 
 
 
 def _end(held: HeldRun) -> None:
-    """Nothing is under way any more: let the run go, and say so if something is in doubt."""
+    """No step is in flight any more: record the status, and release the run."""
     assert held.journal is not None
     status = (
         Status.IN_DOUBT if unsettled(held) else Status.PARKED if QUESTIONS.of(held.view).open else Status.IDLE
@@ -191,6 +194,6 @@ def _end(held: HeldRun) -> None:
         if held.journal.lost is None and status != held.status:
             drive(held.journal.append(BLOCKING, [], held.clock.wall(), status=status))
     except HoldfastError as error:
-        log().warning("that run %s is %s could not be recorded: %s", held.run, status, error)
+        log().warning("run %s is %s, and that could not be recorded: %s", held.run, status, error)
     finally:
         let_go(held)

@@ -1,8 +1,11 @@
-"""Ledgers: lists in a store that many runs add to, one after the other: what a change costs is what it changes.
+"""Shared lists (ledgers) in a store that several runs change. The cost of a change follows its size.
 
-A ledger is its changes, each a record under the next number: of two who write at once, one takes the next number but one.
-A change may say by whom it is. Found again, it is not made again: whoever was killed after it, and before they could
-record it, asks for the same change once more. What it held at a number it holds for ever, unless it is emptied for good.
+A ledger is a sequence of changes, each a record under the next number. If two writers want the same number,
+one of them takes the one after it. Invariant: the items after a given change never differ, unless the ledger
+is emptied for good.
+
+Crash window: a run that is killed after its change and before its own record asks for the same change again.
+Each change carries the caller's ``by``, so the ledger finds it and does not repeat it.
 """
 
 from typing import Any, Final, Literal
@@ -18,7 +21,7 @@ _DIGITS: Final = 12
 
 
 class Ledger:
-    """One list, as far as this process has read it. One caller at a time."""
+    """One list, as far as this process has read it. Not thread-safe."""
 
     def __init__(self, store: StorePort, name: str) -> None:
         self._store = store
@@ -28,20 +31,20 @@ class Ledger:
         self._last = 0
 
     def look(self) -> int:
-        """The number of the last change; 0 where there is none."""
+        """Read new changes; returns the number of the last one, 0 if there is none."""
         while True:
             after = _key(self._last) if self._last else ""
             found = self._store.scan_records(self._space, after=after, limit=RECORD_PAGE_MAX, damaged=True)
             for record in found:
-                if record.damage:  # without one change the list would be another one
+                if record.damage:  # without one change, the items after it would be wrong
                     raise Corrupt(store=self._store.url, problem=record.damage)
                 self._take(int(record.key), loads(record.body))
             if len(found) < RECORD_PAGE_MAX:
                 return self._last
 
     def items(self, upto: int | None = None) -> list[Any]:
-        """What it held after the change of this number; now, without one."""
-        if upto is None or upto > self._last:  # whoever is answered from a journal has not looked
+        """The items after the change of this number; without a number, now."""
+        if upto is None or upto > self._last:  # a number that comes from a journal may not be read yet
             seen = self.look()
             upto = seen if upto is None else upto
         held: list[Any] = []
@@ -57,9 +60,9 @@ class Ledger:
         return held
 
     def change(self, change: Change, items: list[Any], by: str = "") -> int:
-        """Change it, once for each ``by``; the number of the change. Durable when it returns. TooLarge."""
-        told = {"change": change, "items": items, "by": by}
-        body = dumps(told)
+        """Change it, once per ``by``; returns the number of the change. Durable when it returns. TooLarge."""
+        content = {"change": change, "items": items, "by": by}
+        body = dumps(content)
         if len(body) > RECORD_SIZE_BYTES_MAX:
             raise TooLarge(
                 what=f"a change of {self._space}",
@@ -74,7 +77,7 @@ class Ledger:
             if by and by in self._numbers:
                 return self._numbers[by]
             if self._store.put_record(self._space, _key(number), body, revision=0):
-                self._take(number, told)
+                self._take(number, content)
                 return number
 
     def _take(self, number: int, change: dict[str, Any]) -> None:
@@ -84,7 +87,7 @@ class Ledger:
             self._numbers[change["by"]] = number
 
     def empty(self) -> None:
-        """Empty it for good: nothing of what it held stays."""
+        """Empty it for good: the earlier changes are deleted."""
         upto = self.change("clear", [])
         for number in [number for number in self._changes if number < upto]:
             self._store.delete_record(self._space, _key(number), revision=1)

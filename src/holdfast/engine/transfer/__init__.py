@@ -1,1 +1,1 @@
-"""Export, import, copy and handoff at work."""
+"""Takes runs out of a store and brings them in: export, import, copy and handoff."""

@@ -1,13 +1,15 @@
-"""Copying runs from one store to another: each is exported into the other store, and read back from there.
+"""Copies or moves runs from one store to another: exports each into the other store and reads it back there.
 
-A plain copy leaves every run where it is; what comes to lie in the other store is sealed, so that two never act. It can be
-repeated, and then continues the sealed histories. A move goes through all runs three times. First they are copied like
-this, verified: the bulk. Then each is sealed where it was, which is the last event of its journal, and that event and
-the letters follow. A run of which a descendant is refused stays, too. When that is done with all, they wake in the other store, children before their parents: a run that
-found its child not there yet would begin it anew.
+A plain copy changes nothing in the source. The copies are sealed, so that no run can act in two stores. A
+repeated copy appends what is new to the sealed copies. A run moves with all of its descendants or not at all.
 
-Crash windows: killed anywhere, the same copy goes on. A run that is sealed here acts nowhere until it has been woken
-there; that it is on its way is known by its seal, which names the other store.
+A move makes three passes over all runs. The first copies and verifies them, which is most of the work. The
+second seals each run in the source; the seal is the last event of its journal, and the copy gets it together
+with the inbox. The third lets the runs act in the target, children before parents: a parent that did not find
+its child there would start it a second time.
+
+Crash windows: after a kill, the same command continues the copy. A run that is sealed in the source and not
+yet woken in the target can act in neither; its seal names the target, so the next move recognises it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,12 +42,15 @@ from holdfast.stores.port import StorePort
 Tell = Callable[[CopyProgress], None]
 
 _REFUSALS = (RunRefused, Corrupt, ExportError, TooLarge, LeaseLost)
-"""What is about one run, and no reason to leave the others."""
+"""Errors that concern one run only: the report names them, and the copy continues with the next run."""
 _WOKEN = "it was moved there before"
 
 
 def select(store: StorePort, runs: Sequence[str], prefix: str) -> list[RunRow]:
-    """The runs that were asked for, with their children; all where nothing was. Parents and origins first. UnknownRun."""
+    """The requested runs with their children, or all runs; parents and origins first.
+
+    May raise UnknownRun.
+    """
     rows = all_rows(store)
     for run in runs:
         if run not in rows:
@@ -63,7 +68,7 @@ def _is_wanted(run: str, runs: Sequence[str], prefix: str) -> bool:
 
 
 def _forks(rows: dict[str, RunRow], row: RunRow) -> int:
-    """How many forks lie between a run and the beginning of its lineage."""
+    """The number of forks between a run and the root of its lineage."""
     count = 0
     while not row.damage and row.origin is not None and row.origin in rows:
         row = rows[row.origin]
@@ -93,10 +98,11 @@ class Copying:
         self._now = CopyProgress("", "", 0, 0, 0)
 
     def go(self, rows: Sequence[RunRow]) -> CopyReport:
-        """Copy these. Durable and verified when it returns; runs that were refused are told, the others went."""
+        """Copy these runs, and report the refused ones. What was copied is durable and verified on return."""
         found: dict[str, CopiedRun] = {}
-        for row in self._told("copying", rows):
-            found[row.run] = self._judged(row.run, partial(self._copy, row, frozenset(r.run for r in rows)))
+        wanted = frozenset(row.run for row in rows)
+        for row in self._with_progress("copying", rows):
+            found[row.run] = self._judged(row.run, partial(self._copy, row, wanted))
         if self._move:
             _refuse_parents(found)
         if self._move and not self._dry_run:
@@ -117,17 +123,17 @@ class Copying:
             verified=len(self._verified),
         )
 
-    # -- one run -------------------------------------------------------------------------------------------------
+    # -- one run ---------------------------------------------------------------------------------------------
 
     def _copy(self, row: RunRow, wanted: AbstractSet[str]) -> CopiedRun:
-        """Bring a run in as a sealed history. Its outcome is ``moved`` where it is to act there in the end."""
+        """Write a sealed copy of a run. The outcome is ``moved`` if the later passes are to move it."""
         source, target = self._source, self._target
         check_is_free(source.store, source.clock, row)
         if not row.head:
             return CopiedRun(row.run, "empty", why="it has no event yet")
-        check_run(source.store, row)  # before anything of it is written there
-        goes, why = self._goes(row)
-        if not goes and why == _WOKEN:
+        check_run(source.store, row)  # first: a damaged run must leave nothing in the target
+        moves, why = self._moves(row)
+        if not moves and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
         for run in {run for run, _ in facts_of(row).get("children", {}).values()} - wanted - self._verified:
             exporting.export(
@@ -139,13 +145,14 @@ class Copying:
             writer.verify()
             self._verified.add(row.run)
             pins.carry(source.store, target.store, row.run)
-        outcome = "moved" if goes else "there" if writer.is_there else "copied"
+        outcome = "moved" if moves else "there" if writer.is_there else "copied"
         return self._outcome(row, outcome, writer)._replace(why=why)
 
-    def _goes(self, row: RunRow) -> tuple[bool, str]:
-        """Whether a run is to act in the other store in the end; and why not, where it was to move."""
+    def _moves(self, row: RunRow) -> tuple[bool, str]:
+        """Whether a run is to act in the target when all is done; if a move cannot take it, also why not."""
         if row.status != Status.SEALED:
             return self._move, ""
+        # A sealed run moves only if an earlier move to this target sealed it and was killed before it woke.
         seal = find_seal(self._source.store, row)
         to = fields_of(seal.body)["to"] if seal is not None else ""
         if to != self._target.store.url:
@@ -165,43 +172,45 @@ class Copying:
             events=writer.events, blobs=writer.blobs, size_bytes=writer.size_bytes, origins=writer.origins
         )
 
-    # -- moving --------------------------------------------------------------------------------------------------
+    # -- moving ----------------------------------------------------------------------------------------------
 
     def _move_all(self, rows: Sequence[RunRow], found: dict[str, CopiedRun]) -> None:
-        crates: dict[str, StoreWriter] = {}
+        writers: dict[str, StoreWriter] = {}
 
         def seal(row: RunRow) -> CopiedRun:
-            crates[row.run] = writer = self._writer()
+            writers[row.run] = writer = self._writer()
             exporting.move(self._source, row.run, writer, alone=True)
             writer.verify()
             return _sum(found[row.run], self._outcome(row, "moved", writer))
 
         def wake(row: RunRow) -> CopiedRun:
-            crates[row.run].wake()
+            writers[row.run].wake()
             return _sum(found[row.run], self._outcome(row, "moved"))
 
-        for row in self._told("sealing", rows):
+        # All are sealed before the first wakes: a woken run may call its children at once, and they must be
+        # in the target by then.
+        for row in self._with_progress("sealing", rows):
             found[row.run] = self._judged(row.run, partial(seal, row), found[row.run])
         sealed = [row for row in rows if found[row.run].outcome == "moved"]
-        for row in self._told("waking", sealed[::-1]):
+        for row in self._with_progress("waking", sealed[::-1]):
             found[row.run] = self._judged(row.run, partial(wake, row), found[row.run])
 
-    # -- the rest ------------------------------------------------------------------------------------------------
+    # -- the rest --------------------------------------------------------------------------------------------
 
     def _judged(self, run: str, act: Callable[[], CopiedRun], before: CopiedRun | None = None) -> CopiedRun:
-        """What became of a run; what is refused for itself alone does not keep the others."""
+        """The result of one pass over a run. An error that concerns only this run becomes its outcome."""
         try:
             return act()
         except _REFUSALS as refused:
-            told = before or CopiedRun(run, "")
-            return told._replace(outcome="refused", why=str(refused))
+            result = before or CopiedRun(run, "")
+            return result._replace(outcome="refused", why=str(refused))
 
     def _writer(self) -> StoreWriter:
         kind = DryWriter if self._dry_run else StoreWriter
         return kind(self._source.store, self._target, self._kept, self._wrote)
 
-    def _told(self, doing: str, rows: Sequence[RunRow]) -> Iterator[RunRow]:
-        """The runs one by one, each told before it is worked on; and the end."""
+    def _with_progress(self, doing: str, rows: Sequence[RunRow]) -> Iterator[RunRow]:
+        """The runs one by one; reports progress before each and after the last."""
         for number, row in enumerate(rows):
             self._say(self._now._replace(doing=doing, run=row.run, done=number, total=len(rows)))
             yield row
@@ -217,7 +226,7 @@ class Copying:
 
 
 def _refuse_parents(found: dict[str, CopiedRun]) -> None:
-    """A run moves with all of its descendants or not at all: without one of them, it would begin that one anew."""
+    """A run moves with all of its descendants or not at all: it would start a missing one again."""
     for run, done in found.items():
         stays = next(
             (one for one in found if one.startswith(f"{run}/") and found[one].outcome == "refused"), ""
@@ -229,7 +238,7 @@ def _refuse_parents(found: dict[str, CopiedRun]) -> None:
 
 
 def _has_woken(there: RunRow, row: RunRow) -> bool:
-    """Whether a run that was moved acts there, or has acted and was moved on."""
+    """Whether a moved run acts in the target, or acted there and was moved on from there."""
     return there.status not in {Status.SEALED, Status.IMPORTING} or there.head > row.head
 
 

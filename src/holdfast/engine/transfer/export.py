@@ -1,10 +1,11 @@
-"""Exporting a run: its history, its origins' as far as it borrows them, every blob that these need, and its descendants.
+"""Exports a run and its descendants: their events, those shared with their origins, and the blobs they need.
 
-A plain export only reads, also while the run is live. A move seals the run in the same breath: the last event of its
-history says where it went, here and in the file. Crash windows of a move: killed before the seal is in the journal,
-the run is as it was, and the file has no name yet; killed behind it, the run does not act any more, and moving it
-again writes the same file. So at no time can the run act here while its file lies at its place. The seals of a run and
-its descendants go into their journals in one transaction of the store.
+A plain export only reads, and works while the run is live. A move also seals the run and its descendants: the
+last event of each journal, here and in the file, says where the run went.
+
+Invariant: a run never acts in this store while its export file has its final name. Crash windows of a move:
+killed before the seals are in the journals, which is one transaction, the runs are unchanged and the file has
+only its temporary name. Killed after that, they cannot act, and a repeated move writes the same file again.
 """
 
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ _TRIES = 3
 
 
 class ExportWriter(Protocol):
-    """Where an export is put. Under another name until it is published."""
+    """Receives the parts of an export. It is not visible under its final name until ``publish``."""
 
     @property
     def place(self) -> str: ...
@@ -67,9 +68,9 @@ class ExportWriter(Protocol):
 
 
 def export(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
-    """Write the run and its descendants as they stand now. Durable and at its place when it returns; no run is touched.
+    """Write the run and its descendants as they are now; ``alone`` leaves the descendants out.
 
-    ``alone`` leaves the descendants out.
+    The export is durable and has its final name on return; the runs are unchanged.
     """
     packed, size = _written(session.store, run, writer, _TRIES, alone=alone)
     writer.publish()
@@ -88,6 +89,7 @@ def _written(
             packed += _borrowable(store, [chain[0], *rows])
         return packed, _write(store, packed, writer)
     except Corrupt:
+        # A prune between two reads looks like damage, but it also raises the revision of a row.
         if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
             raise
     writer.clear()  # it was pruned while it was read: what is left of it can be read again
@@ -97,7 +99,7 @@ def _written(
 def move(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
     """Write the run and its descendants, and seal them here.
 
-    RunHeld while somebody alive has one of them; RunSealed if one is not this store's to move. ``alone`` leaves the
+    May raise RunHeld for each of them; RunSealed where this store may not move one. ``alone`` leaves the
     descendants out.
     """
     before = {run: _chain(session.store, run)[0]}
@@ -113,7 +115,10 @@ def move(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool =
 def _sealed_all(
     session: StoreSession, holds: list[Hold], before: dict[str, RunRow], writer: ExportWriter, *, alone: bool
 ) -> "tuple[list[_Packed], int]":
-    """The file first, whole, synced and read back; then the very events that it ends with into the journals, at once."""
+    """Write, sync and verify the file first, then append its last events to the journals, at once.
+
+    In the other order, a kill between the two would leave sealed runs without an export.
+    """
     store = session.store
     packed: list[_Packed] = []
     seals: list[Append] = []
@@ -149,7 +154,7 @@ def _sealed_all(
 def _last_events(
     session: StoreSession, hold: Hold, row: RunRow, before: RunRow, place: str
 ) -> tuple[Event, ...]:
-    """How the run leaves: what nobody but this store can tell about its last attempt, and where it goes."""
+    """The seal, after the end of a crashed attempt: only this store can probe whether its process is dead."""
     view = load(session.store, row.run)
     drafts = catching_up(session.store, before, view)
     drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
@@ -181,7 +186,7 @@ def _borrowable(store: StorePort, rows: Iterable[RunRow]) -> "list[_Packed]":
     return [_packed(store, chain_of(store, run), Status.SEALED, upto=at) for run, at in sorted(cuts.items())]
 
 
-# -- the parts --------------------------------------------------------------------------------------------------
+# -- the parts -----------------------------------------------------------------------------------------------
 
 
 class _Part(NamedTuple):
@@ -205,7 +210,7 @@ def _packed(
     moved: bool = False,
     upto: int = 0,
 ) -> _Packed:
-    """The manifest of a run, and what it lists but blobs; ``upto`` is the last event of its history, where that is not all."""
+    """The manifest and parts of a run, without blobs; ``upto`` is the last event to export, 0 for the head."""
     runs: list[ExportedRun] = []
     parts: list[_Part] = []
     needed: set[str] = set()
@@ -215,7 +220,8 @@ def _packed(
         events = _own(store, row, max(upto, row.origin_seq)) + list(more if number == 0 else ())
         part = _Part(run_file(number, row.run), _text(map(event_line, events)))
         needed |= references(store, *events)
-        # Where an origin stands is no part of this run's history: the same history gives the same bytes.
+        # The status of an origin is not part of this run's history. With a fixed one, an unchanged history
+        # always exports to the same bytes.
         runs.append(_described(row, events, part, Status.SEALED if number else status))
         if moved and number == 0:  # its last event is the seal
             single_use = SingleUse(move_of(row.birth, events[-1]), store.url)
@@ -231,7 +237,7 @@ def _packed(
 
 
 def _write(store: StorePort, packed: list[_Packed], writer: ExportWriter) -> int:
-    """Put everything into the export, the run first, then each descendant; the size of it all once it is synced."""
+    """Write all parts, the run first, then each descendant. Returns the size; the export is synced then."""
     first, children = packed[0], packed[1:]
     if children:
         names = tuple(ExportedChild(one.manifest.run, one.manifest.sha256) for one in children)
@@ -273,7 +279,7 @@ def _described(row: RunRow, events: list[Event], part: _Part, status: str) -> Ex
 
 
 def _inbox(store: StorePort, run: str, needed: set[str]) -> tuple[ExportedInbox, _Part] | None:
-    """The letters that wait for a run that moves: what somebody said about it is not to get lost on the way."""
+    """The inbox of a run that moves. Adds the blobs that its letters name to ``needed``."""
     found = letters.waiting(store, run)
     if not found:
         return None

@@ -1,10 +1,12 @@
-"""Accepting a handoff: a run begins with it here, after what it says was looked at from here.
+"""Accepts a handoff: starts a run from the document, after checking the document's claims on this machine.
 
-Whatever of it does not hold or could not come along is a loss: told to whoever accepts, recorded in the new run, and part of
-its context. Effects in doubt are in doubt here too, from the first event on.
+A claim that does not hold here, or a part that the document could not carry, is a loss. ``accept`` returns
+the losses, records them in the new run, and the run's context shows them. Effects in doubt stay in doubt:
+they are recorded so in the run's first append.
 
-Crash windows: the taker's run is there, with its goal, the document, the losses, the promises and the doubts, after one append;
-killed before it, there is a row without events, which whoever accepts again begins. Accepted twice under one id, it is one run.
+Crash windows: one append writes the goal, the document, the losses, the promises and the doubts. Killed
+before it, a row without events is left, and the next accept continues with that row. To accept one document
+twice under one id gives one run.
 """
 
 import os
@@ -48,15 +50,16 @@ from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
 UNKNOWN_PLACE = "?"
-"""Where a call stands that another run has made: nothing is judged by it."""
+"""The call site of a call that another run made. It matches no call site here, so it is never drift."""
 
 
 def accept(
     session: StoreSession, given: object, run: str | None = None, *, source: StorePort | None = None
 ) -> Accepted:
-    """Begin a run with this document. Nobody holds it yet. Durable when it returns. BadHandoff; ImportClash; RunSealed.
+    """Start a run from this document. No process holds it yet, and it is durable on return.
 
-    ``source`` is the giver's store, where it can be reached: what the document does not have is fetched from there.
+    ``source`` is the giver's store, if it can be reached: values too long for the document come from there.
+    May raise BadHandoff, ImportClash, RunSealed.
     """
     found = check_document(given)
     store = session.store
@@ -65,12 +68,12 @@ def accept(
     run = check_run_id(run) if run is not None else _free_name(store, found)
     row = store.find_run(run)
     if row is None or not row.head:
-        _prepared(store, run, found, source)  # what cannot be begun leaves nothing behind
+        _prepared(store, run, found, source)  # a dry run: a bad document must not leave an empty row behind
     row = row or _created(session, run, found)
     check_may_act(store, row)
     lease = drive(take(BLOCKING, store, session.clock, run, session.lease_s))
     try:
-        row = held_row(store, run)  # what was read before the lease may have been another run
+        row = held_row(store, run)  # before the lease, the run may have been erased and another one created
         check_may_act(store, row)
         events = read_all(store, run)
         if events:
@@ -86,7 +89,7 @@ def accept(
 def _prepared(
     store: StorePort, run: str, found: dict[str, Any], source: StorePort | None
 ) -> tuple[list[Draft], tuple[Loss, ...]]:
-    """What the run begins with, and what is lost. BadHandoff where the document's content cannot stand in a journal."""
+    """The first events and the losses. BadHandoff where the content cannot be valid events."""
     try:
         enriched, fetched = _fetched(found, source)
         losses = tuple(_losses(store, run, enriched, source, fetched))
@@ -100,9 +103,10 @@ def _prepared(
             raise BadHandoff(problem=f"it makes no sense: as event {event.kind}, {problem}")
     size = sum(len(event.body) for event in events)
     if len(events) > APPEND_EVENTS_MAX or size > APPEND_SIZE_BYTES_MAX:
-        told = f"{len(events)} events of {size:,} bytes"
+        # All of it must fit into one append: see the crash windows above.
+        extent = f"{len(events)} events of {size:,} bytes"
         raise BadHandoff(
-            problem=f"it comes to {told}, and a run begins with at most {APPEND_EVENTS_MAX} of 1 MB"
+            problem=f"it comes to {extent}, and a run begins with at most {APPEND_EVENTS_MAX} of 1 MB"
         )
     return drafts, losses
 
@@ -113,11 +117,11 @@ def _accepted(run: str, found: Mapping[str, Any], losses: tuple[Loss, ...], *, i
     )
 
 
-# -- which run ---------------------------------------------------------------------------------------------------------
+# -- which run -----------------------------------------------------------------------------------------------
 
 
 def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
-    """The giver's own name, or the first of ``name.2``, ``name.3`` … that is free, or that this very handoff has begun."""
+    """The giver's id, or the first of ``id.2``, ``id.3`` … that is free or began with this handoff."""
     for number in range(1, SERIES_RUNS_MAX + 1):
         name = found["run"] if number == 1 else f"{found['run']}.{number}"
         row = store.find_run(name)
@@ -129,7 +133,7 @@ def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
 
 
 def _created(session: StoreSession, run: str, found: Mapping[str, Any]) -> RunRow:
-    """The row of the new run, which says where its work comes from; if somebody was faster, theirs."""
+    """The row of the new run, which names the handoff; or the row that another process created first."""
     body = dumps({"handed": _source(found)}, option=OPT_SORT_KEYS)
     row = RunRow(run, os.urandom(16).hex(), session.clock.wall(), Status.QUEUED, body)
     session.store.create_run(row)
@@ -139,7 +143,7 @@ def _created(session: StoreSession, run: str, found: Mapping[str, Any]) -> RunRo
 
 
 def _again(store: StorePort, row: RunRow, events: list[Event], found: Mapping[str, Any]) -> Accepted:
-    """What was accepted before; ImportClash where that was something else."""
+    """The result of the earlier accept. ImportClash where the run began with anything else."""
     source = fields_of(events[0].body).get("handed_over") if events[0].kind == Kind.RUN_STARTED else None
     if source is None or source["digest"] != found["digest"]:
         raise ImportClash(
@@ -152,7 +156,7 @@ def _again(store: StorePort, row: RunRow, events: list[Event], found: Mapping[st
 
 
 def losses_in(store: StorePort, run: str, events: list[Event] | None = None) -> tuple[Loss, ...]:
-    """What could not be carried over when this run began; nothing where it did not begin with a handoff."""
+    """The losses recorded when this run was accepted; none where it did not begin with a handoff."""
     for event in events if events is not None else read_all(store, run):
         if event.kind == Kind.MARK and event.name == HANDED_OVER:
             return tuple(Loss(**one) for one in contents_of(event.body).get("losses", ()))
@@ -160,27 +164,29 @@ def losses_in(store: StorePort, run: str, events: list[Event] | None = None) -> 
 
 
 def _source(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the work comes from: the lineage that stands in the run's row and first event."""
+    """The origin of the work, as the run's row and its first event record it."""
     return {name: found[name] for name in ("run", "store", "event", "to", "digest")}
 
 
-# -- what it begins with -----------------------------------------------------------------------------------------------
+# -- what it begins with -------------------------------------------------------------------------------------
 
 
 def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Iterator[Draft]:
     entry = Entry(run, goal=found["goal"] or None)
-    inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # typed values are tagged in them
+    inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # plain dumps: typed values are tagged already
     yield started_of(entry, inputs, handed_over=_source(found))
-    told = {"losses": [loss._asdict() for loss in losses]}
-    yield draft(Kind.MARK, HANDED_OVER, "", {}, dumps(found), parts=told)
+    parts = {"losses": [loss._asdict() for loss in losses]}
+    yield draft(Kind.MARK, HANDED_OVER, "", {}, dumps(found), parts=parts)
     if found["promises"]:
         promises = [{name: value for name, value in p.items() if name != "events"} for p in found["promises"]]
-        told = {"promises": promises}
-        yield draft(Kind.PROMISE_TOLD, found["run"], "", {"via": "handoff"}, parts=told)
+        yield draft(Kind.PROMISE_TOLD, found["run"], "", {"via": "handoff"}, parts={"promises": promises})
 
 
 def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
-    """What is in doubt in the giver is in doubt here: it can be resolved at once, and stands in the way of an end."""
+    """A started and doubted call for each effect in doubt.
+
+    A person can resolve it before the program runs, and the run cannot finish while it is open.
+    """
     for effect in effects_in(found):
         if effect.is_in_doubt:
             item = effect.item
@@ -200,31 +206,31 @@ def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
 
 
 def seed_key(digest: str, effect: Effect) -> str:
-    """The key of the call that stands for an effect in doubt until the program asks for it."""
+    """The key of the call that represents an effect in doubt until the program makes that call."""
     return keyed(f"{HANDED_OVER} {digest} {effect.number}")
 
 
 def origin_of(effect: Effect) -> dict[str, Any]:
-    """Which effect of which run it is, as events tell it."""
+    """Which effect of which run it is, in the form that events record."""
     return {"n": effect.number, "run": effect.run, "store": effect.store, "event": effect.event}
 
 
 def doubt_of(effect: Effect) -> str:
-    """Why nobody knows whether it happened."""
+    """Why it is not known whether the effect happened."""
     return f"{effect.item.get('doubt') or 'never reported back'} in run {effect.run} (#{effect.event})"
 
 
-# -- what is lost ------------------------------------------------------------------------------------------------------
+# -- what is lost --------------------------------------------------------------------------------------------
 
 
 class _Fetched(NamedTuple):
-    """The names of what was too long for the document, and was had from the giver's store."""
+    """The names of the steps whose results came from the giver's store instead of the document."""
 
     values: frozenset[str]
 
 
 def _fetched(found: dict[str, Any], source: StorePort | None) -> tuple[dict[str, Any], _Fetched]:
-    """The document with the results that it left out, where the giver's store has them."""
+    """The document, completed with the results that it left out and the giver's store has."""
     if source is None or not any("result_bytes" in item for item in found["effects"]):
         return found, _Fetched(frozenset())
     effects, names = [], set()
@@ -247,7 +253,7 @@ def _result(source: StorePort, run: str, item: Mapping[str, Any]) -> bytes | Non
         if event is None or event.name != item["step"] or _VALUES.isdisjoint(contents_of(event.body)):
             return None
         return content_in(source, event)
-    except HoldfastError:  # it cannot be reached, or has it no more: that is told as a loss
+    except HoldfastError:  # unreachable, erased or damaged: the result then stays in the list of losses
         return None
 
 
@@ -279,13 +285,13 @@ def _losses(
 def _of_giver(
     store: StorePort, run: str, found: Mapping[str, Any], source: StorePort | None
 ) -> Iterator[Loss]:
-    """Whether somebody else may do the same work."""
+    """Losses about the giver: it, or another run from the same handoff, may do the same work."""
     giver = found["run"]
     if not found["sealed"]:
         yield Loss(
             "giver",
             giver,
-            "is not sealed: it may go on with the same work",
+            "is not sealed: it may continue the same work",
             f"`holdfast handoff {giver} --to NAME --seal` makes it stop",
         )
     others = [
@@ -311,44 +317,45 @@ def _of_giver(
 
 
 def _of_journal(source: StorePort, row: RunRow, found: Mapping[str, Any]) -> Iterator[Loss]:
-    """What the giver has done since, and who has it now."""
+    """Losses from the giver's journal: it was taken back, handed to another taker, or has new events."""
     seal = find_handoff(source, row) if row.status == Status.SEALED else None
     if found["sealed"] and (seal is None or fields_of(seal.body)["handoff"] != found["digest"]):
-        whom = (
+        change = (
             "was taken back since" if seal is None else f"was handed to {contents_of(seal.body)['to']} since"
         )
-        yield Loss("giver", row.run, whom, "look at what it did: two may do the same work now")
-    behind = [
+        yield Loss("giver", row.run, change, "look at what it did: two may do the same work now")
+    later = [
         event
         for event in read_all(source, row.run, after_seq=found["event"])
         if event.kind in {Kind.STEP_STARTED, Kind.STEP_FINISHED, Kind.STEP_SETTLED, Kind.CHECKPOINT}
         and event.name != HANDOFF
     ]
-    if behind:
-        why = f"has gone on since: {len(behind)} events up to #{behind[-1].seq} are not in the handoff"
+    if later:
+        why = f"has gone on since: {len(later)} events up to #{later[-1].seq} are not in the handoff"
         yield Loss("giver", row.run, why, "have it handed over again")
 
 
 def _of_places(found: Mapping[str, Any], source: StorePort | None) -> Iterator[Loss]:
-    """Files and endpoints, as they are seen from here."""
-    look = CheckLocation((os.getcwd(),))  # noqa: PTH109 - pathlib is not loaded for this
+    """Files and endpoints of the document that are absent or different on this machine."""
+    location = CheckLocation((os.getcwd(),))  # noqa: PTH109 - pathlib is not loaded for this
     for item in (*found["artifacts"], *found["dependencies"]):
         premise = Premise(item["kind"], item["name"], item["facts"])
-        judged = judge(premise, look.at(premise))
+        judged = judge(premise, location.at(premise))
         if judged.verdict == "holds":
             continue
         copy = kept_copy(source, found["run"], item)
-        why = f"{judged.text or judged.verdict} (as seen from {look.bases[0]})"
+        why = f"{judged.text or judged.verdict} (as seen from {location.bases[0]})"
         yield Loss("artifact" if item["kind"] == "artifact" else "dependency", item["name"], why, copy)
 
 
 def kept_copy(source: StorePort | None, run: str, item: Mapping[str, Any]) -> str:
-    """What to do about a file that is not here as it was. Where the giver's store keeps a copy of it, that is named."""
+    """Advice for a file that is absent or different here: the giver's copy, where its store keeps one."""
     if item["kind"] == "endpoint":
         return "see that it can be reached from here, before the work goes on"
     digest = item["facts"].get("sha256", "")
     if source is not None and item["kind"] == "artifact" and _has_copy(source, run, item["name"], digest):
-        return f"bring the giver's copy here: `holdfast artifacts {quote(run)} --restore . --store {quote(source.url)}`"
+        command = f"holdfast artifacts {quote(run)} --restore . --store {quote(source.url)}"
+        return f"bring the giver's copy here: `{command}`"
     wanted = f" with sha256 {digest[:16]}…" if digest else ""
     where = f" at {source.url}" if source is not None else ""
     return f"bring the file of {run}{where} here{wanted}, or go on without it"

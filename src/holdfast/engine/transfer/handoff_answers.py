@@ -1,11 +1,12 @@
-"""No effect is repeated by whoever takes over: a call that the giver has made is answered from the handoff, or from the origin of a fork.
+"""Answers calls whose effect another history has already made, so that a run that takes over repeats none.
 
-A live call of an effect, about to record its intent, asks first whether it is one of those that the handoff brought. Done there, it is recorded
-here as settled and never made. In doubt there, it is in doubt here, under the giver's idempotency key. Which one of them a call
-has asked for stands in its intent: so each answers one call, whatever is restored, forked or killed in between.
+Before a live call of an effect records its intent, it looks for the same effect in the handoff. An effect
+that is done is recorded here as settled, and the call is not made. One in doubt is in doubt here too, under
+the giver's idempotency key. The intent names the effect that it claims; so each effect answers one call, also
+after a restore, a fork or a kill.
 
-A fork, or a run that was rewound, is such a taker, too: what its origin has done behind the point is known by the call's own key, and
-treated as was chosen when the fork was made (``core/lineage/later_effects.py``).
+A fork or a rewound run takes over in the same way. The effects that its origin made after the fork point are
+known by the keys of their calls; ``core/lineage/later_effects.py`` has the rules that a fork may choose from.
 """
 
 from threading import Lock
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TakenOver(Feature):
-    """Effects that another history has made, for a run that took over from it: by a handoff, a fork or a rewind."""
+    """The effects of another history, for a run that took over by a handoff, a fork or a rewind."""
 
     def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
@@ -47,7 +48,7 @@ class TakenOver(Feature):
 
     @property
     def carried(self) -> Carried | None:
-        """The effects that came with a handoff and that the program has not asked for; None where none did."""
+        """The effects of the handoff that the program has not claimed; None where there was no handoff."""
         fold = HANDOFF.of(self.held.view)
         if fold.handed is None or self._carried is not None:
             return self._carried
@@ -58,7 +59,7 @@ class TakenOver(Feature):
 
     @property
     def behind(self) -> dict[str, dict[str, Any]]:
-        """The effects that other histories have behind the points that this one left them at, by the keys of their calls."""
+        """The effects that other histories made after this one left them, by the keys of their calls."""
         if self._behind is None:
             from holdfast.engine.lineage.fork_and_rewind import entries_told
 
@@ -66,9 +67,12 @@ class TakenOver(Feature):
         return self._behind
 
     async def claim(
-        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
+        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", _fn: object
     ) -> Call | None:
-        """The call, with what the handoff or the origin knows of it on record; None where they know nothing. Synced when it returns."""
+        """Record what the handoff or the origin knows of this call; None where they know nothing.
+
+        Synced on return.
+        """
         entry = self.behind.get(asked.key)
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
@@ -95,6 +99,7 @@ async def _claim_carried(
     try:
         seq = await journal.append(runtime, drafts, held.clock.wall())
     except BaseException as cut:
+        # Cancelled while the store wrote: the claim is in the journal, and no other call may get this effect.
         if written_despite(cut) is None:
             carried.put_back(effect)
         raise
@@ -110,8 +115,9 @@ async def _claim_behind(
     asked: "RequestedCall",
     entry: dict[str, Any],
 ) -> Call:
-    """The call, with what became of it at the origin on record, under the key that it was made with there."""
+    """Record how the effect ended in the origin, under the idempotency key that it had there."""
     journal = held.require_journal(asked.name)
+    # The origin may have settled it since the fork.
     if entry["how"] != "done":
         entry = await runtime.store(_latest, held.store, entry)
     repeats = LATER_EFFECTS.of(held.view).repeats
@@ -123,6 +129,7 @@ async def _claim_behind(
         value = dumps(outcome.pop("value")) if "value" in outcome else None
         more, parts = split(outcome)
         fields = {"how": "done", "via": "origin", "from": entry["run"], "seq": entry["event"], **more}
+        # The append names the blob: the store refuses it if the blob is gone, and a prune spares the blob.
         blobs = (Blob(outcome["value_blob"]),) if "value_blob" in outcome else ()
         settled = draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)
         drafts.append(settled._replace(blobs=(*settled.blobs, *blobs)))
@@ -135,18 +142,21 @@ async def _claim_behind(
 
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
-    """An effect that was in doubt when the fork was made, as its run knows it now."""
+    """The present state, in its own run, of an effect that was in doubt when the fork was made."""
     from holdfast.engine.lineage.fork_and_rewind import entries_behind
 
     try:
         found = entries_behind(store, entry["run"], entry["event"] - 1)
-    except HoldfastError:  # it is damaged, or gone: then what is known is what was known
+    except HoldfastError:  # damaged or erased: what the fork recorded is the best knowledge left
         return entry
     return next((one for one in found if one["key"] == entry["key"]), entry)
 
 
 def _intent(call_options: "CallOptions", asked: "RequestedCall", effect: Effect) -> Draft:
-    """Told first is which effect it is: whoever folds finds that without looking."""
+    """The intent that claims an effect.
+
+    ``handed`` is its first field: a fold finds it without decoding the rest.
+    """
     handed = {"handed": {**origin_of(effect), "is_over": bool(effect.item.get("is_over"))}}
     return _intent_of(call_options, asked, handed, call_options.effect, effect.idempotency_key)
 
@@ -163,6 +173,7 @@ def _intent_of(
         "effect": effect,
         "in": asked.point.scope,
         "after": asked.point.after,
+        "path": asked.point.path,
         "idempotency_key": idempotency_key,
     }
     if asked.point.forked:
@@ -174,33 +185,34 @@ def _intent_of(
     }
     if effect == "once" and call_options.in_doubt != "stop":
         fields["in_doubt"] = call_options.in_doubt
-    if call_options.approved_seq:  # else a replay would take the approval for unused, and ask once more
+    if call_options.approved_seq:  # without it, a replay would count the approval as unused and ask again
         fields["approved"] = call_options.approved_seq
     return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
 
 
 def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call | None) -> list[Draft]:
-    """What became of it, as far as that is known here."""
+    """The events that follow the intent: the outcome or the doubt, as far as this run knows it."""
     via: dict[str, Any] = {"via": "handoff", **origin_of(effect)}
     if effect.is_done:
         value = None if effect.outcome else dumps(effect.item.get("result"))
         more, parts = split(effect.outcome)
         fields = {"how": "done", **via, **more}
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)]
-    if not effect.is_in_doubt:  # it is begun again, under the giver's key
+    if not effect.is_in_doubt:  # pending in the giver, and safe to repeat under the giver's key
         return []
+    # The seed represented the effect until now; this call replaces it.
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
     if seed is None or seed.is_open:
         parts = {"reason": doubt_of(effect)}
         return [draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts=parts), *gone]
-    if not seed.outcomes:  # somebody has said that it may be made again
+    if not seed.outcomes:  # a person resolved it: it may be made again
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, {"how": "retry", **via}), *gone]
-    told = held.body_of(seed.outcomes[-1])  # somebody has said how it ended
-    return [Draft(Kind.STEP_SETTLED, asked.name, asked.key, rewritten(told, **via)), *gone]
+    settled = held.body_of(seed.outcomes[-1])  # a person resolved it: this is how it ended
+    return [Draft(Kind.STEP_SETTLED, asked.name, asked.key, rewritten(settled, **via)), *gone]
 
 
 def _noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_seq: int) -> Call:
-    """The view as whoever folds these events would have it."""
+    """Update the view as a fold of these events would."""
     assert held.journal is not None
     call = held.view.calls[asked.key] = Call(asked.key, asked.name)
     call.seq, call.started_at, call.fence = first_seq, held.clock.wall(), held.journal.fence

@@ -1,7 +1,7 @@
-"""The effects of a handoff that are left: which one a call of the taker asks for.
+"""The effects of a handoff that the new run has not claimed yet, matched to its calls.
 
-A call asks for an effect of the same name with equal arguments, wherever it stands; one that was given a key, for the one
-with the same key. Each effect answers one call, in the order in which the giver had them.
+A call claims the effect with the same name and equal arguments, wherever it is in the program. A call with an
+explicit key claims the effect with that key. Each effect answers one call, in the giver's order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from holdfast.core.transfer.handoff.carried_effects import Effect, arguments_dig
 
 
 class Carried:
-    """The effects of a document that the taker's program has not asked for yet. Calls ask from any thread."""
+    """The unclaimed effects of a handoff document. Safe to use from several threads."""
 
     def __init__(self, document: Mapping[str, Any], claimed: Iterable[int]) -> None:
         self._lock = Lock()
@@ -25,8 +25,9 @@ class Carried:
             self._by_what.setdefault(what, []).append(effect)
 
     def take(self, name: str, key: str, arguments: bytes) -> Effect | None:
-        """The effect that this call asks for, which is nobody else's from now on. ``key``: of one that was given a key."""
+        """Claim the effect for this call, if there is one. ``key`` is the call's explicit key, or empty."""
         known = self._by_what
+        # Most calls match no effect by name; their arguments need no digest.
         if not known or not (key or any(step == name for step, _ in known)):
             return None
         what = ("", key) if key else (name, arguments_digest(loads(arguments)))
@@ -38,6 +39,6 @@ class Carried:
         return None
 
     def put_back(self, effect: Effect) -> None:
-        """It could not be recorded that the call asks for it."""
+        """Undo a claim that could not be recorded."""
         with self._lock:
             self._taken.discard(effect.number)

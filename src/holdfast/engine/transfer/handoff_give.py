@@ -1,7 +1,7 @@
-"""Handing a run's work over: the document is drawn from the journal, and the giver keeps going or is sealed with it.
+"""Hands a run's work over: makes the document from the journal. The giver continues, or is sealed.
 
-Crash windows: the document and the seal go into the giver's journal in one append. Killed before it, the run is as it was;
-killed behind it, the run does not act any more, and asking for the same handoff again gives the same document.
+Crash windows: one append writes the document and the seal to the giver's journal. Killed before it, the run
+is unchanged. Killed after it, the run cannot act, and the same request returns the same document.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ from holdfast.stores.port import StorePort
 def document(
     store: StorePort, run: str, to: str, *, at: float, is_held: bool, sealed: bool = False
 ) -> dict[str, Any]:
-    """The document that hands this run over as it stands. Nothing is written."""
+    """The document that hands this run over as it is now. Writes nothing."""
     from holdfast.core.transfer.handoff import HandoffContents, document_of
 
     view = load(store, run)
@@ -72,13 +72,13 @@ def document(
 
 
 def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | None]]:
-    """The effects behind the point of a fork or a rewind that the run has not asked for, each with its intent."""
+    """The origin's effects after the fork point that this run has not claimed, each with its intent."""
     entries = entries_told(store, LATER_EFFECTS.of(view).events).values()
     return [(entry, _intent(store, entry)) for entry in entries if entry["key"] not in view.calls]
 
 
 def _intent(store: StorePort, entry: dict[str, Any]) -> bytes | None:
-    """The intent of an effect in the journal that has it; None where that is gone, or cannot be read."""
+    """The intent of an effect, from its own journal; None where that is gone or cannot be read."""
     try:
         events = read_all(store, entry["run"])
     except HoldfastError:
@@ -88,7 +88,7 @@ def _intent(store: StorePort, entry: dict[str, Any]) -> bytes | None:
 
 
 def checked_name(to: str) -> str:
-    """The name of whoever takes over; empty where anybody may. BadName."""
+    """The checked name of the taker; empty where any agent may take over. May raise BadName."""
     return to and check_name("agent", to, STEP_NAME_CHARS_MAX)
 
 
@@ -106,13 +106,13 @@ def _messages(store: StorePort, run: str, view: View) -> tuple[list[Any], int]:
     return ([] if size > HANDOFF_VALUE_BYTES_MAX else [loads(entry.data) for entry in entries]), size
 
 
-# -- by the program itself ---------------------------------------------------------------------------------------------
+# -- by the program itself -----------------------------------------------------------------------------------
 
 
 async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> dict[str, Any]:
-    """The document, drawn once and kept in the journal: the same in every replay. Synced when it returns.
+    """Make the document and record it; a replay returns the recorded one. Synced on return.
 
-    With ``seal`` the run is sealed in the same append, and this attempt is over. Misuse while one of its steps runs.
+    With ``seal``, the same append seals the run and this attempt ends. Misuse while one of its steps runs.
     """
     checked_name(to)
     identity = {"to": to, **({"sealed": True} if seal else {})}
@@ -121,7 +121,7 @@ async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> 
     asked = ask(held, HANDOFF, data)
     try:
         recorded = given(held, asked)
-        if recorded is not None:  # sealed, it was taken back since
+        if recorded is not None:  # if this was a sealed handoff, the run was taken back since
             found: dict[str, Any] = await runtime.store(_recorded_document, held, recorded)
             return found
         journal = held.require_journal(HANDOFF)
@@ -142,7 +142,7 @@ async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> 
 
 
 def _kept(made: dict[str, Any], key: str, fields: dict[str, Any]) -> Draft:
-    """The mark that keeps the document, as it is: typed values are tagged in it already."""
+    """The mark that records the document. Plain ``dumps``: its typed values are tagged already."""
     return draft(Kind.MARK, HANDOFF, key, fields, dumps(made))
 
 
@@ -153,17 +153,18 @@ def _end(held: HeldRun, made: dict[str, Any]) -> tuple[Draft, Draft]:
 
 
 async def _stop(held: HeldRun, runtime: Runtime, to: str) -> None:
-    """This attempt is over. The block is not left yet: a tool that is called in it is refused, and not simply run."""
+    """End this attempt while the program is still inside the ``with`` block."""
     held.status = Status.SEALED
     for ended in held.hooks.ended:
         await ended(runtime, None)
+    # The run stays the current one: a tool called later in the block is refused instead of run unrecorded.
     held.sealed = handed_over(held.run, to)
     release(held)
     observers.gone(held.observer, held.status, None)
 
 
 def _check_idle(held: HeldRun) -> None:
-    """Behind the seal nothing can be recorded: what runs now could not say how it ended."""
+    """Refuse to seal while steps run: after the seal, their outcomes could not be recorded."""
     names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))
     if names:
         raise Misuse(
@@ -177,13 +178,14 @@ def _sealed(made: dict[str, Any], status: str) -> Draft:
     return draft(Kind.RUN_SEALED, "", "", fields)
 
 
-# -- from outside ------------------------------------------------------------------------------------------------------
+# -- from outside --------------------------------------------------------------------------------------------
 
 
 def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_held: bool) -> dict[str, Any]:
-    """The document of a run. With ``seal`` it is kept there and the run sealed. RunHeld while somebody alive has it.
+    """The document of a run that this process does not hold. ``seal`` records it and seals the run.
 
-    Asked for again with the same name, it is the same document. UnknownRun; RunSealed where somebody else has it.
+    A repeated request for the same taker returns the same document. May raise UnknownRun; RunHeld while a
+    live process holds the run; RunSealed where another taker has it.
     """
     store = session.store
     before = store.find_run(run)
@@ -200,11 +202,12 @@ def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_he
         raise _is_over(run)
     with holding(session, run) as hold:
         row = with_lease_of(hold.row(), before)
+        # Looked up again under the lease: another process may have sealed the run in between.
         return _written(store, row, to) or _seal(session, hold, row, to)
 
 
 def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
-    """The document that the run was sealed with, for whoever it was handed to. RunSealed for anybody else."""
+    """The document that the run was sealed with. RunSealed where ``to`` is not its taker."""
     seal = find_handoff(store, row) if row.status == Status.SEALED else None
     if seal is None:
         return None
@@ -234,20 +237,23 @@ def _seal(session: StoreSession, hold: Hold, before: RunRow, to: str) -> dict[st
     view = load(store, run)
     journal = Journal(store, session.committer, run, hold.fence, view.head)
     late = catching_up(store, before, view)
-    if late:  # the document tells of it, too
+    if late:  # first, so that the document includes the crash
         drive(journal.append(BLOCKING, late, session.clock.wall(), status=Status.INTERRUPTED))
     at = session.clock.wall()
     made = document(store, run, to, at=at, is_held=False, sealed=True)
     status = before.status if before.status != Status.RUNNING else Status.INTERRUPTED
     drafts = [_kept(made, "", {}), _sealed(made, status)]
     drive(journal.append(BLOCKING, drafts, at, status=Status.SEALED))
-    if before.agent:
+    if before.agent:  # a worker must not claim a sealed run
         store.set_due(run, fence=hold.fence, due_at=None)
     return made
 
 
 def take_back(session: StoreSession, run: str) -> None:
-    """Let a run act again that was handed over and sealed. Durable when it returns. Misuse where it was not."""
+    """Unseal a run that was handed over. Durable on return.
+
+    Misuse where the run is not sealed by a handoff.
+    """
     store = session.store
     if store.find_run(run) is None:
         raise UnknownRun(run=run, store=store.url)
@@ -256,9 +262,7 @@ def take_back(session: StoreSession, run: str) -> None:
         seal = find_handoff(store, row) if row.status == Status.SEALED else None
         if seal is None:
             check_may_act(store, row)
-            raise Misuse(
-                problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` goes on with it"
-            )
+            raise Misuse(problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` continues it")
         body = contents_of(seal.body)
         journal = Journal(store, session.committer, run, hold.fence, row.head)
         unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})

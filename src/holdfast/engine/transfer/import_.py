@@ -1,12 +1,14 @@
-"""Importing a run: bringing an export into this store, so that of all copies only one acts.
+"""Imports an export into this store, so that only one of all copies of a run acts.
 
-A plain import brings the exported runs in as sealed copies, and makes a fork of the head: that one acts, as another
-run. The export of a moved run is that run: it comes back to life here.
+A plain import writes the exported runs as sealed copies and forks the newest one; the fork acts, as a run of
+its own. The export of a moved run is that run itself: after the import it acts here under its own id.
 
-Everything is verified before anything is written. Then: the blobs, the rows oldest first, each under the status
-``importing`` until its events are all there, and last of all what may act. Killed anywhere, the same import goes on
-where it was: blobs are kept by their content, a row is known again by its birth, its events are compared with those of
-the file and continued, and a fork that has not begun is known by the file that it was made from.
+Everything is verified before anything is written. The blobs come first, then the rows, oldest first, each
+with the status ``importing`` until it has all its events, and last the run that may act.
+
+Crash windows: killed anywhere, the same import continues. Blobs are addressed by content; a row is recognised
+by its birth id, and its events are compared with the file and continued; a fork without events of its own is
+recognised by the hash of the file it came from.
 """
 
 import os
@@ -41,7 +43,7 @@ from holdfast.model.store_rows import Blob, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
 FindOrigin = Callable[[str], StorePort | None]
-"""The store that a moved run came out of, by its URL, where it can be asked."""
+"""Opens the store that a moved run left, by its URL; None where it cannot be reached."""
 
 
 def bring_in(
@@ -52,9 +54,9 @@ def bring_in(
     find_origin: FindOrigin = lambda _: None,
     again: bool = False,
 ) -> Imported:
-    """Import what the export holds. Durable when it returns. ExportError, ImportClash, RunHeld.
+    """Import what the export holds. Durable on return. May raise ExportError, ImportClash, RunHeld.
 
-    ``again`` takes what was moved although somebody is known to have taken it.
+    ``again`` imports a moved run even if another import is known to have taken it.
     """
     if as_ is not None:
         check_run_id(as_)
@@ -116,7 +118,10 @@ def _renamed(cuts: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
 
 
 def check_free(reader: ExportReader, find_origin: FindOrigin) -> None:
-    """Look through an export that no store is there for yet. ExportError, also where it was moved and is known to be taken."""
+    """Verify an export before a store is created for it.
+
+    ExportError, also where another import has taken it.
+    """
     manifest = examined(reader).manifest
     if manifest.single_use is not None:
         origin, move = find_origin(manifest.single_use.origin), _move_in(reader, manifest)
@@ -131,9 +136,9 @@ def _move_in(reader: ExportReader, manifest: Manifest) -> moves.Move:
 
 
 class ImportTarget(NamedTuple):
-    """Where an exported run goes: its name and that of its origin here, and whether it is to act.
+    """Where an exported run is written: its id and its origin's id here, and whether it is to act.
 
-    ``is_same`` where it and all runs that it goes on from have the names that they had: then every byte stays, too.
+    ``is_same``: the run and all its origins keep their ids, and so the events keep every byte.
     """
 
     part: ExportedRun
@@ -144,14 +149,14 @@ class ImportTarget(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What a run that goes somewhere lacks there: its row at least, so many events, the bytes of their bodies."""
+    """What the target store lacks of a run: the number of events, and the bytes of their bodies."""
 
     events: int
     size_bytes: int
 
 
 class ImportWork:
-    """One export on its way into one store."""
+    """Writes one export into one store."""
 
     def __init__(
         self,
@@ -162,7 +167,7 @@ class ImportWork:
         *,
         copied_from: str = "",
     ) -> None:
-        """``copied_from`` is the store that it comes from; empty where it comes from a file."""
+        """``copied_from`` is the URL of the source store; empty where the export is a file."""
         file = os.path.abspath(reader.path)  # noqa: PTH100 - pathlib is not loaded for this
         self._came_by = ("copy", copied_from) if copied_from else ("import", file)
         self._session = session
@@ -190,9 +195,10 @@ class ImportWork:
         blobs.flush()
 
     def claim(self, find_origin: FindOrigin, *, again: bool) -> str:
-        """Take the move for this store, before anything of it is written. ExportTaken.
+        """Take the move for this store, before anything is written. May raise ExportTaken.
 
-        What the store that it came out of has to do with it: ``told``, ``unreachable``, ``unknown`` or empty.
+        Returns whether the store that the run left recorded it: ``told``, ``unreachable``, ``unknown``, or
+        empty where an old export does not name that store.
         """
         about = self._manifest.single_use
         move = _move_in(self._reader, self._manifest)
@@ -200,19 +206,18 @@ class ImportWork:
             self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
         )
         is_known = origin is not None and moves.knows(origin, move)
-        if not is_known and moves.gave(
-            self._store, move
-        ):  # its file was moved since: another address, the same store
+        # The run may return to its own store under another URL, as when the database file was renamed.
+        if not is_known and moves.gave(self._store, move):
             origin, is_known = self._store, True
         self._claim = moves.claim(self._session, move, origin if is_known else None, again=again)
         if about is None:
             return "told" if is_known else ""
         return "told" if is_known else "unreachable" if origin is None else "unknown"
 
-    # -- where it goes, before anything is written ---------------------------------------------------------------
+    # -- where it goes, before anything is written -----------------------------------------------------------
 
     def find_places(self) -> list[ImportTarget]:
-        """Where each run goes, oldest first. ImportClash where a name is somebody else's."""
+        """The target of each run, oldest first. ImportClash where another run has the id."""
         places: list[ImportTarget] = []
         for part in reversed(self._manifest.runs):
             origin = places[-1].name if places else None
@@ -225,16 +230,16 @@ class ImportWork:
         clash: ImportClash | None = None
         for name in self._names(place):
             row = self._store.find_run(name)
-            going = place._replace(name=name, is_same=place.is_same and name == place.part.run)
-            found = None if row is None else self._clash(going, row)
+            target = place._replace(name=name, is_same=place.is_same and name == place.part.run)
+            found = None if row is None else self._clash(target, row)
             if found is None:
-                return going
+                return target
             clash = clash or found
         assert clash is not None, f"there is no name for {place.part.run}"
         raise clash
 
     def _names(self, place: ImportTarget) -> Iterator[str]:
-        """The names that a run may get. The one that acts has one; a copy that is in the way of another gets a number."""
+        """The ids that a run may get: one for the run that acts; for a copy also numbered ones."""
         if self._as is None or not place.acts:
             yield place.part.run
         if self._as is not None and place.acts:
@@ -244,7 +249,7 @@ class ImportWork:
             yield from (f"{self._as}~{number}" for number in range(1, BRANCHES_MAX + 1))
 
     def _check_not_here(self, part: ExportedRun) -> None:
-        """A run that moves is one run: under a second name in the same store it would be two."""
+        """Refuse a second id for a moved run that this store has under its own: it would become two runs."""
         row = self._store.find_run(part.run)
         if row is not None and row.birth == part.birth and part.run != self._as:
             raise self._clashing(
@@ -252,25 +257,23 @@ class ImportWork:
             )
 
     def check_name(self) -> None:
-        """The fork's name, where it was given, must be free; or be that of the fork that this import has made already."""
+        """Refuse a requested fork id that another run has. The fork of an earlier, killed import is fine."""
         row = self._store.find_run(self._as) if self._as is not None else None
         if row is not None and not self._is_ours(row):
             raise self._taken(row.run, row.status)
 
     def _clash(self, place: ImportTarget, row: RunRow) -> ImportClash | None:
-        """What speaks against going on with a run that is there; None where it is the same one."""
+        """The reason not to continue a run that exists here; None where it is the same run."""
         part = place.part
-        other = "or bring it in under another name: `holdfast import … --as NAME`"
+        other = "bring it in under another name: `holdfast import … --as NAME`"
         if row.birth != part.birth or "flattens" in facts_of(row):
-            return self._clashing(row, "is another run than the one in {path}", other.removeprefix("or "))
+            return self._clashing(row, "is another run than the one in {path}", other)
         if (row.origin, row.origin_seq) != (place.origin, part.origin_seq):
-            return self._clashing(
-                row, "was forked from elsewhere than the one in {path}", other.removeprefix("or ")
-            )
+            return self._clashing(row, "was forked from elsewhere than the one in {path}", other)
         differs = self._first_difference(place, row)
         if differs is not None:
             return self._clashing(
-                row, f"its history is another one from #{differs} on than in {{path}}", other[3:]
+                row, f"its history is another one from #{differs} on than in {{path}}", other
             )
         acts_here = row.status not in {Status.SEALED, Status.IMPORTING}
         if place.acts and row.head > part.upto_seq:
@@ -278,15 +281,15 @@ class ImportWork:
                 row, "has gone on since {path} was written", "import the newest export of it"
             )
         if not place.acts and acts_here and row.head < part.upto_seq:
-            return self._clashing(row, "acts here, while {path} knows more of it", other[3:])
+            return self._clashing(row, "acts here, while {path} knows more of it", other)
         return None
 
     def _clashing(self, row: RunRow, problem: str, advice: str) -> ImportClash:
-        told = problem.format(path=self._reader.path)
-        return ImportClash(run=row.run, status=row.status, problem=told, advice=advice)
+        problem = problem.format(path=self._reader.path)
+        return ImportClash(run=row.run, status=row.status, problem=problem, advice=advice)
 
     def _first_difference(self, place: ImportTarget, row: RunRow) -> int | None:
-        """The first event that is another one here than in the file, as far as both go."""
+        """The first event that differs between store and file, in the range that both have."""
         upto = min(row.head, place.part.upto_seq)
         here = stored(self._store, row.run, row.origin_seq, upto)
         for event in self._events(place, upto_seq=upto):
@@ -298,7 +301,10 @@ class ImportWork:
     def _events(
         self, place: ImportTarget, *, after_seq: int = 0, upto_seq: int | None = None
     ) -> Iterator[Event]:
-        """The run's events as they are to stand here: byte for byte, but for checksums and chains where a name is another."""
+        """The run's events as this store is to have them.
+
+        A new id changes their checksums and chains only.
+        """
         events = events_of(self._reader, place.part)
         if not place.is_same:
             events = relinked(place.name, place.part.birth, events, self._chain_before(place))
@@ -309,15 +315,15 @@ class ImportWork:
                 yield event
 
     def _chain_before(self, place: ImportTarget) -> int:
-        """The chain of what a run goes on from here; whoever only measures may ask before that is there."""
+        """The chain value at the run's origin point; 0 where a dry run asks before the origin is written."""
         origin = None if place.origin is None else self._store.find_run(place.origin)
         is_there = origin is not None and place.part.origin_seq <= origin.head
         return chain_at(self._store, origin, place.part.origin_seq) if origin is not None and is_there else 0
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------------------
 
     def bring(self, place: ImportTarget, names: Mapping[str, str] = MappingProxyType({})) -> int:
-        """See that the run is there, whole, and as it is to be; how many events had to be written for that.
+        """Complete the run in this store. Returns the number of events that had to be written.
 
         ``names`` are those that the exported runs have here.
         """
@@ -328,9 +334,10 @@ class ImportWork:
             kin.note_import(self._store, place.name, place.part.birth, place.part.facts, place.part.run)
         if row is None:
             self._create(place)
+        # Above every fence in the file: the events of two holders must not have the same fence.
         fence = max((event.fence for event in self._events(place)), default=0)
         with holding(self._session, place.name, above=fence) as hold:
-            row = hold.row()  # once more: until now it could change
+            row = hold.row()  # checked again under the lease: another import may have been faster
             clash = self._clash(place, row)
             if clash is not None:
                 raise clash
@@ -341,7 +348,7 @@ class ImportWork:
         return written
 
     def missing(self, place: ImportTarget, *, beyond: int = 0) -> Missing | None:
-        """What would have to be written, after that event; None where the run is there, whole, and as it is to be."""
+        """What ``bring`` would write after event ``beyond``; None where the run is complete here."""
         row = self._store.find_run(place.name)
         if (row is not None and _is_done(place, row)) or beyond >= place.part.upto_seq:
             return None
@@ -361,16 +368,15 @@ class ImportWork:
             part.origin_seq,
             agent=part.facts.get("agent", ""),
         )
-        return fork_and_rewind.create(
-            self._store, row
-        )  # or what another import has created, which was faster
+        return fork_and_rewind.create(self._store, row)  # or the row that another import created first
 
     def _continue(self, place: ImportTarget, hold: Hold) -> int:
-        """Append what is not there yet."""
+        """Append the events that this store lacks. Returns their number."""
         written = 0
         after_seq = hold.row().head
         for batch in batches(self._events(place, after_seq=after_seq)):
-            # Named with the events, so that nobody takes a blob away for want of an event that needs it.
+            # Named with the events: the store refuses the append if a prune has removed a blob since it was
+            # put.
             needed = {address for event in batch for address in blobs_in(event.body)}
             blobs = tuple(Blob(address) for address in sorted(needed))
             hold.append(after_seq, batch, status=Status.IMPORTING, blobs=blobs)
@@ -379,7 +385,7 @@ class ImportWork:
         return written
 
     def _finish(self, place: ImportTarget, hold: Hold, names: Mapping[str, str]) -> None:
-        """The events are all there: the letters, and then the status with which the run is what it is to be."""
+        """Write the inbox, and then the row with the final status. Called when all events are there."""
         part = place.part
         if place.acts:
             has_letters = bool(self.leave_letters(place))
@@ -392,29 +398,29 @@ class ImportWork:
             facts["children"] = _renamed(facts["children"], names)
         how, whence = self._came_by
         came = {"how": how, "from": whence, "at": self._session.clock.wall()}
-        # All that is there now, whatever the export says of itself: none of it was recorded by a process of this store.
+        # Up to the present head, not only what this export has: no process of this store recorded any of it.
         upto = max(part.upto_seq, row.head)
         facts |= {"elsewhere": upto, "came": came, "checked": CHECKED, "was": was or None}
         if place.acts and self._claim is not None:
             facts["owner"] = self._claim.owner
-            self._claim.complete()
+            self._claim.complete()  # before the swap below, after which the run may act
         body = with_facts(row, **facts)
         status = part.status if place.acts else Status.SEALED
         if not self._store.swap_run(place.name, revision=row.revision, status=status, body=body):
             raise restless(self._store, place.name)
 
     def leave_letters(self, place: ImportTarget) -> list[str]:
-        """Put what waited for the run into its inbox here, unless it lies there already; the ids, in order."""
+        """Put the letters of the export into the run's inbox, each once. Returns their ids, in order."""
         keys = []
         for key, body in letters_of(self._reader, self._manifest):
             self._store.put_record(inbox_space(place.name), key, body, revision=0)
             keys.append(key)
         return keys
 
-    # -- the fork of a plain import ------------------------------------------------------------------------------
+    # -- the fork of a plain import --------------------------------------------------------------------------
 
     def fork(self, copy: str, children: dict[str, Any] | None = None) -> str:
-        """The run that acts: a fork of the copy's end, unless this import has made one that has not begun yet."""
+        """The run that acts: a fork of the copy's head; after a kill, the fork that this import has made."""
         for name in self._fork_names():
             for _ in range(fork_and_rewind.TRIES):
                 row = self._store.find_run(name)
@@ -441,7 +447,7 @@ class ImportWork:
         return ImportClash(run=name, status=status, problem=problem, advice="choose another name for --as")
 
     def is_copy(self, place: ImportTarget) -> bool:
-        """Whether it is there only as a history to fork from."""
+        """Whether this store has the run only as a sealed copy to fork from."""
         row = self._store.find_run(place.name)
         return row is not None and row.status == Status.SEALED
 
@@ -452,6 +458,7 @@ class ImportWork:
             yield from (f"{self._manifest.run}~{number}" for number in range(1, BRANCHES_MAX + 1))
 
     def _is_ours(self, row: RunRow) -> bool:
+        """Whether this import made this fork before it was killed, and the fork has no events of its own."""
         is_new = row.head == row.origin_seq and not row.lease.owner
         return is_new and facts_of(row).get("imported") == self._manifest.sha256
 
@@ -466,7 +473,7 @@ def _is_done(place: ImportTarget, row: RunRow) -> bool:
 
 
 def stored(store: StorePort, run: str, after_seq: int, upto_seq: int) -> Iterator[Event]:
-    """The run's own events as they lie in a store, unverified, page by page."""
+    """The run's own events as the store has them, page by page, unverified."""
     while True:
         page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
         yield from page

@@ -1,10 +1,12 @@
-"""Who takes a run that was moved into a file: noted where it is taken, and where it came from if that can be reached.
+"""Records which store imported a moved run: in that store and, if it can be reached, in the one it left.
 
-Offline nobody can keep a file from being imported twice. What can be done is to tell: each import mints an owner id, the
-store that takes a move remembers it, and so does the store that gave it away, which thereby lets only the first one in.
+Offline, nothing can prevent a second import of the same file. Each import therefore mints an owner id. The
+importing store records it under ``moves/taken``, and the store that the run left records it under
+``moves/given``; the first record there wins, and later imports are refused.
 
-Crash windows: the taker's note comes first, so that the same import, made again, goes on as the same owner; then the
-origin's, which decides; then the run is written, and the note is completed before the run may act.
+Crash windows: the importing store's record comes first, so that a repeated import keeps its owner id. Then
+comes the origin's record, which decides. Then the run is written, and the first record is completed before
+the run may act.
 """
 
 import os
@@ -22,15 +24,15 @@ from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort
 
 TAKEN = "moves/taken"
-"""The record space of the moves that a store has taken."""
+"""The record space of the moves that a store has imported."""
 GIVEN = "moves/given"
-"""Of those that left it, and somebody took."""
+"""The record space of the moves that left a store and were imported elsewhere."""
 _OWNER_BYTES = 8
-_AGAIN = "if it is certain that nobody acts on it, `holdfast import {path} --again` takes it all the same"
+_AGAIN = "if it is certain that no other store acts on it, `holdfast import {path} --again` takes it anyway"
 
 
 class Move(NamedTuple):
-    """The export of a moved run: which move it is of, and where it lies."""
+    """The export of a moved run: the id of the move, and the path of the file."""
 
     id: str
     manifest: Manifest
@@ -38,7 +40,7 @@ class Move(NamedTuple):
 
 
 class Claim:
-    """A move that this store has taken, and as whom."""
+    """A move that this store has taken, with the owner id of the import."""
 
     def __init__(self, session: StoreSession, move: Move, owner: str) -> None:
         self.owner = owner
@@ -46,7 +48,10 @@ class Claim:
         self._move = move
 
     def complete(self) -> None:
-        """The run is all there and is let act next: from now on it was taken, whatever becomes of it here."""
+        """Mark the move as taken for good, after the run is complete and before it may act.
+
+        From then on an erased run does not come back by a repeated import.
+        """
         store = self._session.store
         record = store.get_record(TAKEN, self._move.id)
         taken = None if record is None else read(record.body)
@@ -57,12 +62,12 @@ class Claim:
 
 
 def new_owner() -> str:
-    """An owner id: nobody else has it."""
+    """A random owner id, unique to one import."""
     return os.urandom(_OWNER_BYTES).hex()
 
 
 def knows(origin: StorePort, move: Move) -> bool:
-    """Whether this is the store that the run was moved out of: it has the run, sealed by this very move."""
+    """Whether this store has the run, with the seal of this move in its journal."""
     part = move.manifest.runs[0]
     row = origin.find_run(part.run)
     if row is None or row.birth != part.birth:
@@ -72,17 +77,22 @@ def knows(origin: StorePort, move: Move) -> bool:
 
 
 def gave(store: StorePort, move: Move) -> bool:
-    """Whether the run was sealed in this store, wherever that lies now: in one that took or copied it the seal is, too."""
+    """Whether the run was sealed in this store, even if the store has another address now."""
     part = move.manifest.runs[0]
     row = store.find_run(part.run)
     if row is None or not knows(store, move):
         return False
+    # A store that imported or copied the run has the seal too. There, ``elsewhere`` counts its events as
+    # foreign.
     was_sealed_here = facts_of(row).get("elsewhere", 0) < part.upto_seq
     return was_sealed_here or _read(store, GIVEN, move.id) is not None
 
 
 def claim(session: StoreSession, move: Move, origin: StorePort | None, *, again: bool) -> Claim:
-    """Take a move for this store. ExportTaken where somebody has taken it, unless ``again``. Durable when it returns."""
+    """Take a move for this store. ExportTaken where another import has it, unless ``again``.
+
+    Durable on return.
+    """
     store = session.store
     before = _read(store, TAKEN, move.id)
     taken = before[1] if before else None
@@ -94,9 +104,8 @@ def claim(session: StoreSession, move: Move, origin: StorePort | None, *, again:
     mine = Taken(owner, store.url, session.clock.wall(), is_done=False)
     is_noted = before is not None and not again
     if not is_noted and not _put(store, TAKEN, move.id, mine, before):
-        return claim(
-            session, move, origin, again=False
-        )  # the same import is going on: that one's owner counts
+        # Another process imports the same file into this store: use the owner id that it recorded.
+        return claim(session, move, origin, again=False)
     if origin is not None:
         given = _read(origin, GIVEN, move.id)
         if (given is None or again) and not _put(origin, GIVEN, move.id, mine, given):
@@ -106,33 +115,34 @@ def claim(session: StoreSession, move: Move, origin: StorePort | None, *, again:
 
 
 def taker_of(store: StorePort, move: str) -> Taken | None:
-    """Who took a move that left this store; None where nobody has told."""
+    """The import that took a move that left this store; None where this store knows of none."""
     found = _read(store, GIVEN, move)
     return None if found is None else found[1]
 
 
 def _check_is_here(store: StorePort, move: Move, taken: Taken) -> None:
-    """What this store has taken is here; if it was, and was erased or deleted, it is not brought to life again unasked."""
+    """Refuse to import a run again that this store imported before and has erased since."""
     if not taken.is_done:
         return
     birth = move.manifest.runs[0].birth
     if not any(row.birth == birth for row in all_runs(store)):
         raise ExportTaken(
             path=move.path,
-            problem=f"was imported here before, at {moment(taken.at)}, and run {move.manifest.run} is not here any more",
+            problem=f"was imported here before, at {moment(taken.at)}, "
+            f"and run {move.manifest.run} is not here any more",
             advice=_AGAIN.format(path=move.path),
         )
 
 
 def check_is_free(origin: StorePort, move: Move, owner: str = "", *, is_here: bool = False) -> None:
-    """Whether the store that was asked knows of nobody else who has it: by its own books, or because it took it itself."""
+    """ExportTaken where ``origin`` knows another owner: it gave the move away, or imported it itself."""
     found = _read(origin, TAKEN, move.id) if not is_here else None
     given = taker_of(origin, move.id) or (found[1] if found is not None else None)
     if given is not None and given.owner != owner:
         raise ExportTaken(
             path=move.path,
             problem=f"was taken already: into {given.store}, at {moment(given.at)}, as {origin.url} knows",
-            advice=f"go on with it there; {_AGAIN.format(path=move.path)}",
+            advice=f"continue it there; {_AGAIN.format(path=move.path)}",
         )
 
 
@@ -149,7 +159,7 @@ def _put(
 
 
 def _forget(store: StorePort, move: Move, owner: str) -> None:
-    """Somebody else was faster: then nothing was taken here."""
+    """Delete this store's record after another store's import won."""
     found = _read(store, TAKEN, move.id)
     if found is not None and found[1] is not None and found[1].owner == owner:
         store.delete_record(TAKEN, move.id, revision=found[0].revision)

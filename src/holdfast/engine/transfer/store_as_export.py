@@ -1,8 +1,8 @@
-"""Another store as the place of an export: what is put into the export goes there, and is read back from there.
+"""Writes an export into another store instead of a file, and reads it back from there.
 
-Knows how one export gets into one store as sealed histories, and what stands there afterwards, byte for byte. Which
-runs cross, and when one of them may act, is ``copying``'s business. The invariant: blobs are there before the events
-that need them, and nothing at all is written where a run of that name is another one.
+Writes one export as sealed copies and compares what the store has, byte for byte. ``copy`` decides which runs
+are copied and when one may act. Invariants: a blob is written before the events that need it, and nothing is
+written where another run has the id.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _BLOBS = blob_file("")
 
 
 class Kept:
-    """What this copy knows to lie in the other store, so that it need not go there, or be read back, once more."""
+    """What this copy has already written or verified in the target, shared by the writers of all its runs."""
 
     def __init__(self) -> None:
         self.put: set[str] = set()
@@ -32,11 +32,11 @@ class Kept:
         self.sound: set[str] = set()
         """The blobs that were read back."""
         self.heads: dict[str, int] = {}
-        """How far the histories would come that a dry run did not write."""
+        """The heads that runs would have, where a dry run did not write them."""
 
 
 class BufferedExport:
-    """An export whose events are in hand, and whose blobs lie in a store already."""
+    """An export whose events are in memory, and whose blobs are in the target store already."""
 
     def __init__(self, path: str, parts: dict[str, bytes], store: StorePort, kept: Kept) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class BufferedExport:
 
     @property
     def manifest(self) -> Manifest:
-        """What it says of itself."""
+        """The manifest of the export."""
         return read(self._parts[MANIFEST], self.path)
 
     @property
@@ -60,7 +60,8 @@ class BufferedExport:
     def read(self, name: str) -> bytes:
         if not name.startswith(_BLOBS):
             return self._parts[name]
-        if self._last[0] != name:  # whoever asks for its size asks for it next
+        # One blob is cached, because ``verified`` asks for the size of a blob and then for its bytes.
+        if self._last[0] != name:
             self._last = (name, read_blob(self._store, name.removeprefix(_BLOBS)))
         return self._last[1]
 
@@ -70,7 +71,7 @@ class BufferedExport:
 
 
 class InStore(BufferedExport):
-    """The same as it lies in a store: events and letters are read from there, too."""
+    """An export whose events and letters are read from the target store, too."""
 
     def __init__(
         self,
@@ -99,17 +100,17 @@ class InStore(BufferedExport):
 
 
 class StoreWriter:
-    """An export on its way into another store. Published, its runs are there as sealed histories."""
+    """Writes an export into another store. After ``publish``, its runs are there as sealed copies."""
 
     def __init__(
         self, source: StorePort, target: StoreSession, kept: Kept, tell: Callable[[int], None]
     ) -> None:
         self.events = 0
-        """How many had to be written; so of blobs, and of the bytes of both."""
+        """How many events were written. The next two count the blobs, and the bytes of both."""
         self.blobs = 0
         self.size_bytes = 0
         self.is_there = False
-        """Whether all of it was there before."""
+        """Whether the target had all of it before."""
         self._source = source
         self._target = target
         self._kept = kept
@@ -123,12 +124,12 @@ class StoreWriter:
     def clear(self) -> None:
         self._parts: dict[str, bytes] = {}
         self._blobs = Blobs(self._target)
-        self._bringing: ImportWork | None = None
-        self._goings: list[ImportTarget] = []
+        self._work: ImportWork | None = None
+        self._targets: list[ImportTarget] = []
         self._letters: list[str] = []
 
     def lacks(self, name: str) -> bool:
-        self._look()
+        self._prepare()
         address = name.removeprefix(_BLOBS)
         return not (self.is_there or address in self._kept.put or address in self._kept.sound)
 
@@ -144,80 +145,82 @@ class StoreWriter:
         self._tell(len(data))
 
     def complete(self) -> int:
-        self._look()
+        self._prepare()
         self._blobs.flush()
         return self.size_bytes + sum(map(len, self._parts.values()))
 
     @contextmanager
     def opened(self) -> Iterator[BufferedExport]:
-        yield self._in_hand()
+        yield self._in_memory()
 
     def publish(self) -> None:
-        """Bring the runs in, none of which acts. ImportClash, RunHeld."""
-        bringing = self._look()
-        for going in map(_sealed, self._goings):
-            missing = bringing.missing(going, beyond=self._kept.heads.get(going.name, 0))
+        """Write the runs as sealed copies. May raise ImportClash, RunHeld."""
+        work = self._prepare()
+        for target in map(_sealed, self._targets):
+            missing = work.missing(target, beyond=self._kept.heads.get(target.name, 0))
             if missing is not None:
                 self.events += missing.events
                 self.size_bytes += missing.size_bytes
-                self._bring(going)
+                self._bring(target)
                 self._tell(missing.size_bytes)
 
     def wake(self) -> None:
-        """Let the run act: the other store is where it is at home now. ExportTaken where somebody else has it."""
-        bringing = self._look()
-        bringing.claim(lambda _: self._source, again=False)
-        bringing.bring(self._goings[-1])
+        """Let the run act in the target. ExportTaken where another import has taken it."""
+        work = self._prepare()
+        work.claim(lambda _: self._source, again=False)
+        work.bring(self._targets[-1])
 
     def verify(self) -> None:
-        """Read back what lies there and compare it with what was put. DamagedExport, Corrupt."""
-        manifest = self._in_hand().manifest
+        """Read the export back from the target and verify it. May raise DamagedExport, Corrupt."""
+        manifest = self._in_memory().manifest
         if manifest.inbox is not None:
-            self._letters = self._look().leave_letters(self._goings[-1])
+            self._letters = self._prepare().leave_letters(self._targets[-1])
         about = {MANIFEST: self._parts[MANIFEST]}
         reader = InStore(about, self._target.store, self._kept, manifest, self._letters)
         verified(reader)
         self._kept.sound |= set(manifest.blobs)
-        # From here on what lies there is as good as what was in hand, which for many runs is too much to hold.
+        # From now on the events are read from the target: those of many runs would not fit into memory.
         self._parts = about
-        self._bringing = ImportWork(self._target, reader, manifest, None, copied_from=self._source.url)
+        self._work = ImportWork(self._target, reader, manifest, None, copied_from=self._source.url)
 
     @property
     def origins(self) -> tuple[str, ...]:
         """The runs that it was forked from, nearest first."""
-        return tuple(going.name for going in reversed(self._goings[:-1]))
+        return tuple(target.name for target in reversed(self._targets[:-1]))
 
-    def _look(self) -> ImportWork:
-        """Where it goes, looked up once all events are in hand and before anything is written. ImportClash."""
-        if self._bringing is None:
-            reader = self._in_hand()
-            whence = self._source.url
-            self._bringing = ImportWork(self._target, reader, reader.manifest, None, copied_from=whence)
-            self._goings = self._bringing.find_places()
-            self.is_there = all(self._bringing.missing(_sealed(going)) is None for going in self._goings)
-        return self._bringing
+    def _prepare(self) -> ImportWork:
+        """Find the target of each run, once: when all events are in memory and before the first write.
 
-    def _in_hand(self) -> BufferedExport:
+        May raise ImportClash.
+        """
+        if self._work is None:
+            reader, url = self._in_memory(), self._source.url
+            self._work = ImportWork(self._target, reader, reader.manifest, None, copied_from=url)
+            self._targets = self._work.find_places()
+            self.is_there = all(self._work.missing(_sealed(target)) is None for target in self._targets)
+        return self._work
+
+    def _in_memory(self) -> BufferedExport:
         return BufferedExport(self._source.url, self._parts, self._target.store, self._kept)
 
-    # -- what a dry run does not do ------------------------------------------------------------------------------
+    # -- what a dry run does not do --------------------------------------------------------------------------
 
     def _keep(self, address: str, data: bytes) -> None:
         self._blobs.put(address, data)
 
-    def _bring(self, going: ImportTarget) -> None:
-        self._look().bring(going)
+    def _bring(self, target: ImportTarget) -> None:
+        self._prepare().bring(target)
 
 
 class DryWriter(StoreWriter):
-    """Looks and measures, and writes nothing."""
+    """Checks and measures like a StoreWriter, and writes nothing."""
 
     def _keep(self, address: str, data: bytes) -> None:
-        """It is not kept."""
+        """Not written."""
 
-    def _bring(self, going: ImportTarget) -> None:
-        self._kept.heads[going.name] = going.part.upto_seq
+    def _bring(self, target: ImportTarget) -> None:
+        self._kept.heads[target.name] = target.part.upto_seq
 
 
-def _sealed(going: ImportTarget) -> ImportTarget:
-    return going._replace(acts=False)
+def _sealed(target: ImportTarget) -> ImportTarget:
+    return target._replace(acts=False)

@@ -1,7 +1,8 @@
-"""Looking through an export before anything of it is believed.
+"""Verifies an export before anything of it is used.
 
-Every part is there and no other; every byte has the hash that the manifest says; every event is intact and in its
-place; and the blobs are exactly those that the events need. What passes here can be written down without another look.
+Invariant: after ``verified``, the export has exactly the parts that its manifest lists, with their hashes;
+every event is intact and in its place; the blobs are exactly those that the events need; and the history
+folds. The import writes such an export without further checks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ from holdfast.model.exports import ExportedRun, Manifest
 
 
 class ExportReader(Protocol):
-    """An export as parts by name."""
+    """Reads the parts of an export by name. ``sound`` are blobs that were verified before."""
 
     @property
     def path(self) -> str: ...
@@ -95,7 +96,10 @@ def examined(reader: ExportReader) -> Examined:
 
 
 def verified(reader: ExportReader) -> Manifest:
-    """The manifest of an export that is whole and unchanged, but for its children. NotAnExport, NewerExport, DamagedExport."""
+    """The manifest of a complete and unchanged export; its children are not checked.
+
+    May raise NotAnExport, NewerExport, DamagedExport.
+    """
     if reader.size(MANIFEST) > EXPORT_MANIFEST_BYTES_MAX:
         raise _damaged(reader, f"has a manifest of more than {EXPORT_MANIFEST_BYTES_MAX:,} bytes")
     manifest = read(reader.read(MANIFEST), reader.path)
@@ -117,7 +121,7 @@ def verified(reader: ExportReader) -> Manifest:
 
 
 def events_of(reader: ExportReader, run: ExportedRun, *, after_seq: int = 0) -> Iterator[Event]:
-    """The run's own events of a verified export, in order."""
+    """The run's own events in a verified export, in order."""
     for line in reader.lines(run.file):
         event = read_event(line[:-1])
         if event.seq > after_seq:
@@ -131,7 +135,7 @@ def letters_of(reader: ExportReader, manifest: Manifest) -> Iterator[tuple[str, 
             yield read_letter(line[:-1])
 
 
-# -- what must hold ---------------------------------------------------------------------------------------------
+# -- what must hold ------------------------------------------------------------------------------------------
 
 
 def _check_names(reader: ExportReader, manifest: Manifest) -> None:
@@ -146,7 +150,10 @@ def _check_names(reader: ExportReader, manifest: Manifest) -> None:
 
 
 def _check_run(reader: ExportReader, run: ExportedRun, before: int) -> int:
-    """The chain of its last event; ``before`` is that of the event that it goes on from."""
+    """Verify one run's events.
+
+    Returns the chain value of the last; ``before`` is that of the origin's event.
+    """
     found, links = sha256(), Links(before, run.birth)
     count, last = 0, run.origin_seq
     for line in reader.lines(run.file):
@@ -178,7 +185,7 @@ def _event(line: bytes) -> Event | None:
 
 
 def _check_move(reader: ExportReader, manifest: Manifest) -> None:
-    """A run that was moved says so in its last event, by which its export is known again wherever it turns up."""
+    """The last event of a moved run must be its seal: the move's id is derived from it."""
     if not manifest.moved:
         return
     seal = seal_in(reader, manifest)
@@ -189,7 +196,7 @@ def _check_move(reader: ExportReader, manifest: Manifest) -> None:
 
 
 def seal_in(reader: ExportReader, manifest: Manifest) -> Event | None:
-    """The event with which the exported run was sealed; None where it was not."""
+    """The seal of the exported run, which is its last event; None where it is not sealed."""
     run, last = manifest.runs[0], None
     for event in events_of(reader, run, after_seq=run.upto_seq - 1):
         last = event
@@ -219,7 +226,10 @@ def _check_inbox(reader: ExportReader, manifest: Manifest) -> None:
 
 
 def _check_references(reader: ExportReader, manifest: Manifest) -> None:
-    """Each blob that is needed is there; what nothing needs was not written by us."""
+    """The blobs must be exactly those that events and letters need.
+
+    An unneeded one was added by another program.
+    """
     known = frozenset(manifest.blobs)
 
     def fetch(addresses: Sequence[str]) -> dict[str, Sequence[bytes]]:
@@ -255,18 +265,18 @@ def _named_in_letter(body: bytes) -> set[str]:
 
 
 def _check_history(reader: ExportReader, manifest: Manifest) -> None:
-    """The whole of it can be read by whoever goes on with it: values that lie apart are values, and the events fold."""
+    """The whole history must fold, and every value that is in a blob must decode."""
     values: set[str] = set()
     events: list[Event] = []
     for run in reversed(manifest.runs):
         for event in events_of(reader, run):
-            apart = blob_fields(event.body)
-            if not apart:
+            named = blob_fields(event.body)
+            if not named:
                 events.append(event)
                 continue
             _check_mark(reader, run, event)
-            values |= {one for one in apart.values() if type(one) is str}
-            events.append(_with_view(reader, event, apart["view_blob"]) if "view_blob" in apart else event)
+            values |= {one for one in named.values() if type(one) is str}
+            events.append(_with_view(reader, event, named["view_blob"]) if "view_blob" in named else event)
     for _, body in letters_of(reader, manifest):
         inner = loads(body).get("body") or {}
         values |= {one for name, one in inner.items() if name.endswith("_blob") and type(one) is str}
@@ -284,7 +294,7 @@ def _check_history(reader: ExportReader, manifest: Manifest) -> None:
 
 
 def _check_mark(reader: ExportReader, run: ExportedRun, event: Event) -> None:
-    """What a mark says that lies apart is looked at as if it stood in it: whoever reads a conversation relies on that."""
+    """Check a mark whose value is in a blob like any other: readers of a conversation rely on its shape."""
     address = blob_fields(event.body).get("value_blob")
     if event.kind != Kind.MARK or address is None:
         return
@@ -297,7 +307,7 @@ def _check_mark(reader: ExportReader, run: ExportedRun, event: Event) -> None:
 
 
 def _with_view(reader: ExportReader, event: Event, address: str) -> Event:
-    """A compacted event with its view in it, for whoever folds; its checksum is not looked at any more."""
+    """A compacted event with its view filled in, for the fold. Its checksum was verified before."""
     data = reader.read(blob_file(address))
     problem = content_problem(data)
     if problem:

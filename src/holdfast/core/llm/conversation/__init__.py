@@ -1,7 +1,8 @@
-"""The conversation as a provider must see it: what is wrong with one, how it is mended, and what of it another model gets.
+"""Conversations that a provider accepts: finds what is wrong, repairs it, and prepares what a model gets.
 
-Three shapes are understood, message by message: chat completions, items of the responses API, and content parts as
-Anthropic's. Everything here is pure and leaves what it is given alone: a message that stays as it is, is the same object.
+It understands three shapes, message by message: chat completions, items of the responses API, and content
+parts as in Anthropic's API. Everything here is pure and changes none of its arguments: a message that needs
+no change stays the same object.
 """
 
 from holdfast.core.llm.conversation.message import Ask, Turn, is_message, read

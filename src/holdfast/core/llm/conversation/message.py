@@ -1,4 +1,4 @@
-"""One message, read: the calls it makes, the results it brings, and in which of the three shapes."""
+"""Reads one message: the calls it makes, the results it brings, and its shape."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
@@ -24,7 +24,10 @@ Shape = Literal["chat", "items", "parts", "plain", "odd"]
 
 
 class Ask(NamedTuple):
-    """A call that a message makes. ``part`` is its place in the message; ``free`` arguments are any text."""
+    """A tool call in a message.
+
+    ``part`` is its index in the message; ``free``: its arguments may be any text.
+    """
 
     id: str
     name: str
@@ -34,19 +37,19 @@ class Ask(NamedTuple):
 
     @property
     def named(self) -> str:
-        """The call as a person would name it."""
+        """The call in words, for problems and repairs."""
         return f"call {self.id} ({self.name or '?'})" if self.id else f"a call of {self.name or '?'}"
 
 
 class Reply(NamedTuple):
-    """A result that a message brings, by the id of its call."""
+    """A tool result in a message, with the id of its call."""
 
     id: str
     part: int = 0
 
 
 class Turn(NamedTuple):
-    """What a message is. ``odd`` is one that no provider takes: ``why`` says the problem's code."""
+    """What a message contains. No provider accepts an ``odd`` one: ``why`` is the code of the problem."""
 
     shape: Shape
     role: str = ""
@@ -56,7 +59,7 @@ class Turn(NamedTuple):
 
 
 def read(message: Any) -> Turn:
-    """What a message is."""
+    """What a message contains."""
     if not isinstance(message, Mapping):
         return Turn("odd", why="not_an_object")
     kind, role = message.get("type"), message.get("role")
@@ -67,7 +70,7 @@ def read(message: Any) -> Turn:
     if kind in ITEM_RESULTS:
         return Turn("items", replies=(Reply(_text(message.get("call_id"))),))
     if role is None and isinstance(kind, str):
-        return Turn("plain")  # an item of another kind: what the provider itself did, or thought
+        return Turn("plain")  # another item of the responses API, such as reasoning or a built-in tool
     if not isinstance(role, str) or role not in ROLES:
         return Turn("odd", why="unknown_role")
     if role == "tool":
@@ -79,18 +82,18 @@ def read(message: Any) -> Turn:
 
 
 def is_message(message: Any) -> bool:
-    """Whether this is a message in one of the shapes that are understood here."""
+    """Whether this is a message in one of the three shapes."""
     return read(message).shape != "odd"
 
 
 def is_empty(message: Mapping[str, Any]) -> bool:
-    """Whether an assistant's message says nothing at all: neither text nor call, refusal or thought."""
-    said = ("content", "tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
-    return not any(message.get(name) for name in said)
+    """Whether an assistant's message has no text, call, refusal, audio or reasoning."""
+    contents = ("content", "tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
+    return not any(message.get(name) for name in contents)
 
 
 def has_arguments(ask: Ask) -> bool:
-    """Whether a call's arguments are what a provider expects: an object, also as JSON, or none at all."""
+    """Whether the arguments of a call are what a provider expects: an object, JSON of one, or nothing."""
     if ask.free or isinstance(ask.arguments, Mapping) or ask.arguments in (None, ""):
         return True
     if not isinstance(ask.arguments, str):

@@ -1,7 +1,8 @@
-"""What goes out: whose thoughts a message holds is noted beside it, taken off before it is sent, and acted upon.
+"""Prepares the messages of a request: removes what this model must not get, and refuses what it would refuse.
 
-Reasoning is kept as the provider gave it, because that one may want it back word for word. Another provider, or another
-model, is not sent it: it could not read it, and some refuse it.
+Holdfast keeps reasoning exactly as a provider gave it, because that provider may need it back unchanged. A
+message with reasoning has a tag that names the provider and the model. The tag is removed before the message
+is sent. Another provider or model does not get the reasoning: it cannot read it, and some refuse it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +15,20 @@ from holdfast.core.llm.conversation.validity import Problem, validate
 from holdfast.errors import InvalidHistory
 
 TAG: Final = "holdfast"
-"""The key under which a message says who made it."""
+"""The key of the tag in a message: which provider and model made it."""
 
 _DATE: Final = pattern(r"([-@:](\d{8}|\d{4}-\d{2}-\d{2}|latest))+$")
 SMOOTHED: Final = frozenset({"bad_arguments", "empty_assistant"})
-"""Problems that only some providers mind, and that are mended in what is sent without a word."""
+"""Problems that only some providers refuse. They are repaired in what is sent, without a report."""
 
 
 def tag(message: Mapping[str, Any], provider: str, model: str) -> dict[str, Any]:
-    """The message, with who made it."""
+    """The message with the tag of its provider and model."""
     return {**message, TAG: {"provider": provider, "model": model}}
 
 
 def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str, Any]:
-    """An answer whose messages have their maker's name on them where they reason: others cannot read that."""
+    """The answer, with a tag on each message or item that has reasoning."""
     for choice in answer.get("choices") or ():
         message = choice.get("message") if isinstance(choice, dict) else None
         if isinstance(message, dict) and _without_reasoning(message) != message:
@@ -42,10 +43,10 @@ def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str
 
 
 def for_model(messages: Sequence[Any], provider: str | None, model: str | None) -> list[Any]:
-    """The messages as this model gets them: without tags, and without what only another could read.
+    """The messages as this model gets them: without tags, and without reasoning of another model.
 
-    None stands for a provider or model that is not known: then nothing is left out for its sake. Reasoning that nobody
-    has tagged stays.
+    None is an unknown provider or model: then nothing is left out on its account. Reasoning without a tag
+    stays.
     """
     sent: list[Any] = []
     for message in messages:
@@ -65,10 +66,11 @@ def for_model(messages: Sequence[Any], provider: str | None, model: str | None) 
 def prepare_request(
     messages: Sequence[Any], provider: str | None, model: str | None, *, continues: bool = False
 ) -> list[Any]:
-    """The messages to send to this model. InvalidHistory where any provider would refuse them.
+    """The messages to send to this model. Raises InvalidHistory if every provider would refuse them.
 
-    ``continues``: the provider holds what stands before them. An assistant's empty message is left out, and arguments that
-    are no JSON object stand as text in one: some providers refuse these, and nothing is lost by it.
+    ``continues``: the provider has the messages before them. An empty message of the assistant is left out,
+    and arguments that are no JSON object are wrapped in one: some providers refuse these, and nothing is
+    lost.
     """
     sent = for_model(messages, provider, model)
     problems = validate(sent, continues=continues)
@@ -81,13 +83,13 @@ def prepare_request(
 
 
 def refusal_of(problems: Sequence[Problem]) -> InvalidHistory:
-    """The error for a conversation with these problems, of which it names the first."""
+    """The error for a conversation with these problems. It names the first one."""
     first = problems[0]
     return InvalidHistory(index=first.at, code=first.code, problem=first.text, count=len(problems))
 
 
 def plain_of(tree: Any) -> Any:
-    """A recorded value as plain JSON: of objects with a type, their fields; what nobody has set is left out."""
+    """A recorded value as plain JSON: typed objects become their fields, without those that are None."""
     if type(tree) is list:
         return [plain_of(part) for part in tree]
     if type(tree) is not dict:
@@ -111,17 +113,20 @@ def _is_foreign(made_by: Any, provider: str | None, model: str | None) -> bool:
 
 
 def _family(model: str) -> str:
-    """A model without the date of its version: providers answer with one where none was asked for."""
+    """The name of a model without the date of its version.
+
+    Providers add a date to the name in their answers.
+    """
     return _DATE.sub("", model.lower())
 
 
 def _without_reasoning(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The message without the thoughts of whoever made it, and without what binds it to them; None for a mere thought."""
+    """The message without its reasoning and what refers to that; None for an item that is only reasoning."""
     if message.get("type") == "reasoning":
         return None
     bare = {name: value for name, value in message.items() if name not in REASONING_FIELDS}
     if "type" in bare and "id" in bare:
-        del bare["id"]  # an item that is known by its id is refused without the thought that came before it
+        del bare["id"]  # the provider refuses an item with a known id if the reasoning before it is missing
     if isinstance(bare.get("content"), list):
         bare["content"] = [part for part in bare["content"] if not _is_thought(part)]
     if isinstance(bare.get("tool_calls"), list):
@@ -134,7 +139,7 @@ def _is_thought(part: Any) -> bool:
 
 
 def _unsigned(call: Any) -> Any:
-    """A call without the signatures of thoughts that some providers put beside it."""
+    """A call without the signature of its reasoning, which some providers add."""
     if not isinstance(call, Mapping) or "extra_content" not in call:
         return call
     return {name: value for name, value in call.items() if name != "extra_content"}

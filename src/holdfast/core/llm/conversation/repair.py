@@ -1,7 +1,10 @@
-"""Mending a conversation so that a provider takes it, with as little as possible changed.
+"""Repairs a conversation so that a provider accepts it, with as few changes as possible.
 
-Calls without a result get one, results stand behind their calls and once, what says nothing is left out. A call's
-arguments that are no JSON are kept as text inside of an object. What cannot be mended stays, and ``validate`` names it.
+Calls without a result get one; each result comes once, behind its call; empty messages go. Arguments that are
+no JSON stay as text inside an object. What cannot be repaired stays, and ``validate`` reports it.
+
+The order of the passes matters: repeated calls go first, so that results are paired with the calls that stay;
+ids change only after that, because pairing needs the ids that the results refer to.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +26,11 @@ from holdfast.core.llm.conversation.validity import MENDABLE, validate
 from holdfast.core.text.value_text import one_line
 
 INVALID_JSON: Final = "INVALID_JSON"
-"""Under which arguments stand that were no JSON object."""
+"""The key of arguments that were no JSON object."""
 
 
 class Repair(NamedTuple):
-    """What was done, and where: ``at`` is the index of the message as it was."""
+    """One change: ``at`` is the index of the message before the repair."""
 
     at: int
     what: str
@@ -35,9 +38,9 @@ class Repair(NamedTuple):
 
 
 Found = Callable[[Ask, int], str | None]
-"""What became of a call, asked with the index of its message; None where nobody knows."""
+"""Finds the result of a call, given the index of its message; None if it is not known."""
 
-_TOLD_CHARS_MAX: Final = 120
+_RESULT_CHARS_MAX: Final = 120
 
 _Place = tuple[int, int]
 """A message, and a part of it."""
@@ -50,9 +53,10 @@ def mend(
     *,
     continues: bool = False,
 ) -> tuple[list[Any], list[Repair]]:
-    """The conversation mended, and what was done. One that needs nothing comes back with the same messages.
+    """The repaired conversation, and the changes. One that needs no repair comes back with the same messages.
 
-    ``results`` has results by the ids of calls, ``found`` finds others; a call that neither knows is told to be in doubt.
+    ``results`` has results by the ids of calls, ``found`` finds others. A call that neither knows gets a
+    result that says it is in doubt.
     """
     if not any(problem.code in MENDABLE for problem in validate(messages, continues=continues)):
         return list(messages), []
@@ -74,13 +78,13 @@ class _Mender:
         self._results, self._found, self._continues = results, found, continues
         self.repairs: list[Repair] = []
         self._gone: set[_Place] = set()
-        """Results and calls that do not stand where they stood."""
+        """Results and calls that go from their places."""
         self._pairs: dict[_Place, _Place] = {}
-        """Of each call, its result."""
+        """The place of each call's result."""
         self._behind: dict[int, list[Any]] = {}
-        """What comes to stand behind a message."""
+        """Results to insert behind a message."""
         self._parts: dict[int, list[Any]] = {}
-        """Results that come to stand at the beginning of a user's message."""
+        """Results to insert at the beginning of a user's message."""
 
     def mended(self) -> list[Any]:
         self._drop_repeated_calls()
@@ -103,7 +107,7 @@ class _Mender:
     # -- which result belongs to which call ------------------------------------------------------------------
 
     def _drop_repeated_calls(self) -> None:
-        """The same call written twice in one message, with its id, is one call."""
+        """A call that is twice in one message, with the same id, is one call."""
         for index, turn in enumerate(self._turns):
             known: dict[str, Ask] = {}
             for ask in turn.asks if turn.shape != "items" else ():
@@ -126,12 +130,13 @@ class _Mender:
                 self._pair_alike(places, results.get(name, []))
 
     def _pair_alike(self, calls: list[_Place], results: list[_Place]) -> None:
-        """Calls of one id and its results. A call gets the first result before the next message with such a call."""
+        """Pair calls of one id with results: each gets the first result before the next call of that id."""
         left = results.copy()
         for place in calls:
             following = min((other[0] for other in calls if other[0] > place[0]), default=len(self._turns))
             mine = [one for one in left if place[0] < one[0] < following]
             if mine:
+                # An earlier repair may have inserted a placeholder before the real result arrived.
                 self._pairs[place] = next((one for one in mine if not self._is_placeholder(one)), mine[0])
                 left.remove(self._pairs[place])
         if len(calls) == 1 and calls[0] not in self._pairs and left:
@@ -144,7 +149,7 @@ class _Mender:
     # -- ids -------------------------------------------------------------------------------------------------
 
     def _rename(self) -> None:
-        """A call with the id of another gets one of its own, and its result too."""
+        """Give a call with the id of another a new id, and its result too."""
         taken = {ask.id for turn in self._turns for ask in turn.asks}
         taken |= {reply.id for turn in self._turns for reply in turn.replies}
         seen: set[str] = set()
@@ -185,19 +190,18 @@ class _Mender:
     def _settle(self, index: int, turn: Turn, ask: Ask) -> None:
         place = self._pairs.get((index, ask.part))
         end = self._end_of(index, turn)
-        if place is not None and self._stands_well(index, turn, place, end):
+        if place is not None and self._is_in_place(index, turn, place, end):
             return
         if place is None:
-            told = self._results.get(ask.id) or (self._found(ask, index) if self._found else None) or DOUBT
-            self._note(index, "settled", f"{ask.named} had no result: {one_line(told, _TOLD_CHARS_MAX)}")
-            result = _result(turn, ask, told)
+            text = self._results.get(ask.id) or (self._found(ask, index) if self._found else None) or DOUBT
+            self._note(index, "settled", f"{ask.named} had no result: {one_line(text, _RESULT_CHARS_MAX)}")
+            result = _result(turn, ask, text)
         else:
             self._gone.add(place)
             self._note(place[0], "moved", f"the result of {ask.named} did not stand behind it")
             result = self._result_at(place)
-            if (
-                self._turns[place[0]].shape != turn.shape
-            ):  # another shape's result: only its content can be kept
+            if self._turns[place[0]].shape != turn.shape:
+                # The result is written in the shape of another API: only its content can be kept.
                 result = _result(turn, ask, _content_of(result))
         if turn.shape == "parts":
             self._parts.setdefault(end, []).append(result)
@@ -205,7 +209,7 @@ class _Mender:
             self._behind.setdefault(end, []).append(result)
 
     def _end_of(self, index: int, turn: Turn) -> int:
-        """Where a call's results end: behind this message they are put; of parts, the message that they stand in."""
+        """The message behind which missing results go; for parts, the message that must contain them."""
         if turn.shape == "parts":
             return index + 1
         end = index
@@ -220,7 +224,7 @@ class _Mender:
             end += 1
         return end
 
-    def _stands_well(self, index: int, turn: Turn, place: _Place, end: int) -> bool:
+    def _is_in_place(self, index: int, turn: Turn, place: _Place, end: int) -> bool:
         if self._turns[place[0]].shape != turn.shape:
             return False
         if turn.shape == "items":
@@ -274,7 +278,7 @@ class _Mender:
         return [{**message, name: [one for part, one in enumerate(message[name]) if part not in gone]}]
 
     def _user(self, index: int, message: Any, turn: Turn) -> list[Any]:
-        """A user's message with the results that belong to the calls before it, first."""
+        """A user's message that begins with the results of the calls before it."""
         placed = self._parts.get(index, [])
         replies = {reply.part for reply in turn.replies}
         gone = {part for part in replies if (index, part) in self._gone}

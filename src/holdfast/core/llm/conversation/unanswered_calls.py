@@ -1,7 +1,7 @@
-"""What became of a tool call that has no result: what the journal knows of it, in the words the model is told.
+"""Finds a result for a tool call that has none in the conversation, from what the journal knows of it.
 
-Nothing is invented. A recorded outcome is the result; of a call that was begun and never reported back it is said that
-nobody knows, or that it can simply be made again; of one that was never begun, that it was not.
+Nothing is invented. A recorded outcome is the result. For a call that began and never reported back, the text
+says that it is in doubt, or that it can be made again. For a call that never began, the text says so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,11 +18,11 @@ DOUBT: Final = (
 AGAIN: Final = "interrupted: the process ended before this call reported back; it can be made again"
 NOT_RUN: Final = "not run: the process ended before this call was begun"
 PLACEHOLDERS: Final = frozenset({DOUBT, AGAIN, NOT_RUN})
-"""Results that only say that there is none: a real one takes their place."""
+"""Results that only say that there is none. A real result replaces them."""
 
 
 class Known(NamedTuple):
-    """A recorded step, as far as this matters. ``result`` is what came of it; None while that is not known."""
+    """What matters here of a recorded step. ``result`` is None if its end is not known."""
 
     seq: int
     key: str
@@ -34,27 +34,31 @@ class Known(NamedTuple):
 
 
 class Settler:
-    """Finds the step behind a call: by the call's id where that was its key, else by name and arguments, each once."""
+    """Finds the step of a call: by the call's id if that was its key, else by name and arguments.
+
+    It uses a step once.
+    """
 
     def __init__(self, steps: Iterable[Known]) -> None:
         self._steps = sorted(steps)
         self._used: set[int] = set()
 
     def text_of(self, ask: Ask, *, after_seq: int = 0) -> str:
-        """The result to tell. ``after_seq`` is where the call was recorded: its step came later."""
+        """The result for the model. ``after_seq`` is where the call was recorded: its step came later."""
         step = self._find(ask, after_seq)
         if step is not None:
             self._used.add(step.seq)
             if step.result is not None:
                 return step.result
             return AGAIN if step.repeatable else DOUBT
-        # Whether it was begun can be told only where such calls are recorded at all.
+        # Without a step, the call did not begin, if the program records its tool calls. Otherwise it is
+        # unknown.
         is_recorded = any(known.is_tool or known.name == ask.name for known in self._steps)
         return NOT_RUN if is_recorded else DOUBT
 
     def _find(self, ask: Ask, after_seq: int) -> Known | None:
         later = [step for step in self._steps if step.seq > after_seq and step.seq not in self._used]
-        if not after_seq:  # it is not known which of several alike it was: most probably the last
+        if not after_seq:  # unknown which of several equal steps it was: most probably the last
             later.reverse()
         by_key = (step for step in later if ask.id and step.key == keyed(ask.id))
         alike = (step for step in later if step.name == ask.name and _agree(ask.arguments, step.arguments))
@@ -62,7 +66,10 @@ class Settler:
 
 
 def _agree(asked: Any, recorded: Any) -> bool:
-    """Whether a step got the arguments of a call: defaults are filled in, or the whole was given as one."""
+    """Whether a step got the arguments of a call.
+
+    The step may have more (defaults), or have all of them as one.
+    """
     if isinstance(asked, str):
         asked = _parsed(asked)
     given = {} if asked is None else asked

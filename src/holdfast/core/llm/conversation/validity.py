@@ -1,6 +1,7 @@
-"""What is wrong with a conversation: what a provider would refuse, found before it is asked.
+"""Finds what is wrong with a conversation: what a provider would refuse, before a request is sent.
 
-A call must have its result right behind it (chat completions, content parts) or anywhere behind it (items), and once.
+A call must have one result: directly behind it (chat completions, content parts) or anywhere behind it
+(items).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +20,11 @@ MENDABLE: Final = frozenset(
         "empty_assistant",
     }
 )
-"""The problems that ``mend`` takes away. What a nameless call or an unknown role meant, nobody can tell."""
+"""The problems that ``mend`` repairs. It cannot know what a nameless call or an unknown role meant."""
 
 
 class Problem(NamedTuple):
-    """Something wrong: at which message, what (a stable code), in words, and with which call."""
+    """One problem: the index of its message, a stable code, a text, and the id of the call."""
 
     at: int
     code: str
@@ -32,16 +33,19 @@ class Problem(NamedTuple):
 
 
 def validate(messages: Sequence[Any], *, continues: bool = False) -> list[Problem]:
-    """The problems of a conversation, by message; none where any provider of its shape would take it.
+    """The problems of a conversation, in the order of its messages.
 
-    ``continues``: the provider holds what stands before, so that a result may come without its call.
+    ``continues``: the provider has the messages before these, so a result may come without its call.
     """
     judge = _Judge([read(message) for message in messages], continues=continues or _refers(messages))
     return sorted([*_each(messages, judge.turns), *judge.problems()], key=lambda problem: problem.at)
 
 
 def open_turn(messages: Sequence[Any]) -> int:
-    """From which message on the last turn is under way: calls at the end whose results may still come; else the end."""
+    """The index at which an unfinished turn begins: calls at the end that lack results.
+
+    The length if there is none.
+    """
     index = len(messages)
     while index and read(messages[index - 1]).replies:
         index -= 1
@@ -54,12 +58,12 @@ def open_turn(messages: Sequence[Any]) -> int:
 
 
 def _refers(messages: Sequence[Any]) -> bool:
-    """Whether some messages are only referred to: what they are, the provider knows."""
+    """Whether some messages are only references to what the provider has."""
     return any(isinstance(one, Mapping) and one.get("type") == "item_reference" for one in messages)
 
 
 def _each(messages: Sequence[Any], turns: Sequence[Turn]) -> Iterator[Problem]:
-    """What is wrong with messages by themselves."""
+    """The problems of messages by themselves."""
     for index, (message, turn) in enumerate(zip(messages, turns, strict=True)):
         if turn.why == "not_an_object":
             yield Problem(index, turn.why, f"it is {type(message).__name__}, not an object with a role")
@@ -84,7 +88,7 @@ def _parts(index: int, turn: Turn) -> Iterator[Problem]:
 
 
 class _Judge:
-    """Walks once and keeps which calls wait for their results."""
+    """Walks through the turns once and knows which calls wait for their results."""
 
     def __init__(self, turns: Sequence[Turn], *, continues: bool) -> None:
         self.turns = turns
@@ -103,7 +107,7 @@ class _Judge:
                 yield from self._item(index, turn)
             elif turn.replies:
                 yield from self._results(index, turn)
-                if turn.shape == "parts":  # all of them in one message
+                if turn.shape == "parts":  # all results must be in this one message
                     yield from self._close()
             else:
                 yield from self._close()
@@ -126,7 +130,8 @@ class _Judge:
 
     def _calls(self, index: int, turn: Turn) -> Iterator[Problem]:
         for ask in turn.asks:
-            # In chat completions only a message's own ids must differ: many servers count anew in each.
+            # In chat completions only the ids of one message must differ: many servers restart at 0 in each
+            # message.
             seen = self._waiting if turn.shape == "chat" else self._seen
             if ask.id and ask.id in seen:
                 yield _twice(index, ask)

@@ -1,9 +1,9 @@
-"""Half-written answers: the pieces of a stream, what they come to, and what to do with one that was cut off.
+"""Streamed answers: pieces of a stream, the partial answer they make, and what to do when it was cut off.
 
-A *delta* is what a piece adds, in one shape for every provider: a plain dict with the keys of a ``stream.chunk`` body.
-It is pure: it knows neither clients nor journals. The invariant: however a stream is cut into deltas, and however the
-deltas are put together for the journal, the same partial answer comes out; and a tool call that was cut off in the
-middle of its JSON is never one to execute.
+A *delta* is what a piece adds, in one shape for every provider: a plain dict with the keys of a
+``stream.chunk`` body. The package knows neither clients nor journals. Invariants: the partial answer does not
+depend on how a stream is cut into deltas, or how deltas are merged for the journal; and a tool call that was
+cut off inside its JSON is never executed.
 """
 
 from holdfast.core.llm.streams.deltas import (

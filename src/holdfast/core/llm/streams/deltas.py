@@ -1,7 +1,7 @@
-"""Deltas from what providers stream, and whole answers in the providers' own shapes from what deltas came to.
+"""Makes deltas from what providers stream, and answers in the providers' own shapes from partial answers.
 
-Chat completions (OpenAI's and every compatible server's) and the responses API, as plain dicts. What a provider adds
-of its own to a message is carried along under its own name.
+It knows chat completions (of OpenAI and compatible servers) and the responses API, as plain dicts. Fields
+that a provider adds to a message are kept under their own names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _RESPONSE_TEXTS: Final = {
 _RESPONSE_ENDS: Final = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 
 
-# -- chat completions -----------------------------------------------------------------------------------------
+# -- chat completions ----------------------------------------------------------------------------------------
 
 
 def delta_of_chat_chunk(chunk: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,21 +47,21 @@ def delta_of_chat_chunk(chunk: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
-    said = choice.get("delta") or {}
+    delta = choice.get("delta") or {}
     added: dict[str, Any] = {}
-    _put_text(added, "text", said.get("content"))
-    _put_text(added, "refusal", said.get("refusal"))
-    facts = {name: said[name] for name in ("role",) if said.get(name)}
-    field = next((name for name in _REASONING if isinstance(said.get(name), str) and said[name]), None)
+    _put_text(added, "text", delta.get("content"))
+    _put_text(added, "refusal", delta.get("refusal"))
+    facts = {name: delta[name] for name in ("role",) if delta.get(name)}
+    field = next((name for name in _REASONING if isinstance(delta.get(name), str) and delta[name]), None)
     if field is not None:
-        _put_text(added, "reasoning", said[field])
+        _put_text(added, "reasoning", delta[field])
         facts["reasoning_field"] = field
-    calls = [_fragment(call) for call in said.get("tool_calls") or ()]
-    if said.get("function_call"):
-        calls.append({"index": 0, "type": "function_call", **_named(said["function_call"])})
+    calls = [_fragment(call) for call in delta.get("tool_calls") or ()]
+    if delta.get("function_call"):
+        calls.append({"index": 0, "type": "function_call", **_named(delta["function_call"])})
     if calls:
         added["calls"] = calls
-    more = {name: [value] for name, value in said.items() if name not in _KNOWN and value is not None}
+    more = {name: [value] for name, value in delta.items() if name not in _KNOWN and value is not None}
     if more:
         added["more"] = more
     if choice.get("logprobs"):
@@ -75,7 +75,7 @@ def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 def _put_text(delta: dict[str, Any], name: str, text: Any) -> None:
     if isinstance(text, str) and text:
-        # Half of a surrogate pair cannot be written down; no server that follows the standards sends one.
+        # Half of a surrogate pair cannot be encoded. No server that follows the standards sends one.
         delta[name] = text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
@@ -99,7 +99,8 @@ def _named(function: Mapping[str, Any]) -> dict[str, Any]:
 def chat_completion_of(partial: Partial) -> dict[str, Any]:
     """The answer as a ``chat.completion``.
 
-    Cut off, it ends with ``"finish_reason": "interrupted"``, and has only those tool calls that may be executed.
+    If it was cut off, it has ``"finish_reason": "interrupted"`` and only those tool calls that may be
+    executed.
     """
     facts = partial.facts
     choices = [_choice(0, partial)] + [
@@ -122,9 +123,8 @@ def _choice(index: int, partial: Partial) -> dict[str, Any]:
         "role": partial.facts.get("role", "assistant"),
         "content": partial.text if partial.text or not (calls or partial.refusal) else None,
         "refusal": partial.refusal or None,
-        **{
-            name: pieces[-1] for name, pieces in partial.more.items()
-        },  # one, unless its type changed on the way
+        # There is one piece, unless the type of the field changed within the stream.
+        **{name: pieces[-1] for name, pieces in partial.more.items()},
     }
     if partial.reasoning:
         message[partial.facts.get("reasoning_field", "reasoning_content")] = partial.reasoning
@@ -143,7 +143,7 @@ def _choice(index: int, partial: Partial) -> dict[str, Any]:
 
 
 def chunks_of_completion(completion: Mapping[str, Any], *, usage: bool = False) -> list[dict[str, Any]]:
-    """A stream that says what this ``chat.completion`` says: each answer in a piece, its end, and the usage if asked for."""
+    """The chunks of a stream of this ``chat.completion``: each answer in one piece, its end, the usage."""
     head = {name: value for name, value in completion.items() if name not in {"choices", "usage", "object"}}
     head["object"] = "chat.completion.chunk"
     chunks: list[dict[str, Any]] = []
@@ -151,25 +151,25 @@ def chunks_of_completion(completion: Mapping[str, Any], *, usage: bool = False) 
         delta = {name: value for name, value in choice["message"].items() if value is not None}
         if "tool_calls" in delta:
             delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(delta["tool_calls"])]
-        said = {"index": choice.get("index", 0), "delta": delta, "finish_reason": None}
-        said["logprobs"] = choice.get("logprobs")
+        begun = {"index": choice.get("index", 0), "delta": delta, "finish_reason": None}
+        begun["logprobs"] = choice.get("logprobs")
         ended = {
-            "index": said["index"],
+            "index": begun["index"],
             "delta": {},
             "finish_reason": choice.get("finish_reason"),
             "logprobs": None,
         }
-        chunks += [{**head, "choices": [said]}, {**head, "choices": [ended]}]
+        chunks += [{**head, "choices": [begun]}, {**head, "choices": [ended]}]
     if usage:
         chunks.append({**head, "choices": [], "usage": completion.get("usage")})
     return chunks
 
 
-# -- responses ------------------------------------------------------------------------------------------------
+# -- responses -----------------------------------------------------------------------------------------------
 
 
 def delta_of_response_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event of a responses stream adds; empty for those that tell nothing new."""
+    """What an event of a responses stream adds; empty if it adds nothing."""
     kind = str(event.get("type", ""))
     delta: dict[str, Any] = {}
     if kind in _RESPONSE_TEXTS:
@@ -200,7 +200,7 @@ def _response_facts(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _response_end(response: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """How it ended, in the words of chat completions; and the whole of it."""
+    """How the response ended, as the ``finish_reason`` of chat completions, and the whole response."""
     status = response.get("status") or kind.removeprefix("response.")
     if status == "incomplete":
         reason = (response.get("incomplete_details") or {}).get("reason")
@@ -220,14 +220,14 @@ def _delta_of_item(event: Mapping[str, Any], *, done: bool) -> dict[str, Any]:
         _put_text(fragment, "name", item.get("name"))
         if item["type"] == "custom_tool_call":
             fragment["type"] = "custom"
-        if done:  # said once more, and by some servers for the first time
+        if done:  # the arguments once more; some servers send them only here
             fragment |= {"arguments": item.get("arguments") or item.get("input") or "", "whole": True}
         delta["calls"] = [fragment]
     return delta
 
 
 def response_of(partial: Partial) -> dict[str, Any]:
-    """The answer as a ``response``: the provider's own where it came to its end, else what there is of it, incomplete."""
+    """The answer as a ``response``: the provider's own if it ended, else an incomplete one."""
     if "response" in partial.facts:
         return dict(partial.facts["response"])
     facts = partial.facts
@@ -245,7 +245,7 @@ def response_of(partial: Partial) -> dict[str, Any]:
 
 
 def _finished_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are not made again of the text and the calls."""
+    """The finished items except messages and calls, which ``response_of`` makes from the partial answer."""
     return [
         item for item in items if item.get("type") not in {"message", "function_call", "custom_tool_call"}
     ]
@@ -260,8 +260,8 @@ def _message_items(partial: Partial) -> list[dict[str, Any]]:
     if not content:
         return []
     known = next((item for item in partial.items if item.get("type") == "message"), {})
-    told = {"type": "message", "role": "assistant", "status": "incomplete", "content": content}
-    return [{"id": known.get("id", f"msg_{partial.facts.get('id', '')}"), **told}]
+    message = {"type": "message", "role": "assistant", "status": "incomplete", "content": content}
+    return [{"id": known.get("id", f"msg_{partial.facts.get('id', '')}"), **message}]
 
 
 def _call_items(partial: Partial) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Where an answer was cut off and went on: the tries of one call folded into one answer, and the seam between them.
+"""Joins the tries of one model call into one answer: what arrived before a cut, and the continuation.
 
-A try says in its first chunk how it goes on from what stood before it: ``"continues": "prefill"`` or ``"asked"``; one
-that says nothing began anew. At the seam stays what the model wrote: whitespace is neither added nor taken away, and
-only what the model evidently wrote twice is dropped.
+The first chunk of a try says how it continues the one before: ``"continues": "prefill"`` or ``"asked"``;
+without that, the try is a new answer. The join keeps what the model wrote: whitespace is neither added nor
+removed, and only what the model evidently wrote twice is dropped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,54 +20,56 @@ _HELD_BACK_CHARS: Final = 200
 
 
 def fold_partial(bodies: Iterable[Mapping[str, Any]]) -> Partial:
-    """The partial answer of these ``stream.chunk`` bodies: of the last try, and of those that it goes on from."""
+    """The partial answer of these ``stream.chunk`` bodies: of the last try and the tries it continues."""
     before, how = Partial(), ""
     current, number = Partial(), None
     for body in bodies:
         if body.get("try") != number:
-            standing = joined(before, current, how) if how else current
+            so_far = joined(before, current, how) if how else current
             number, how = body.get("try"), body.get("continues", "")
-            before, current = (standing if how else Partial()), Partial()
+            before, current = (so_far if how else Partial()), Partial()
         current.add(body)
     return joined(before, current, how) if how else current
 
 
 def joined(before: Partial, after: Partial, how: str) -> Partial:
-    """One answer of what stood before the cut and of what came after it; ``how`` is ``prefill`` or ``asked``.
+    """One answer from what arrived before the cut and what came after it.
 
-    Tool calls of before are not in it: whoever goes on after them is asked to make them again.
+    ``how`` is ``prefill`` or ``asked``. Tool calls from before the cut are left out: the model that continues
+    makes them again.
     """
     whole = Partial()
     whole.text = prefilled(before.text, after.text) if how == "prefill" else join(before.text, after.text)
     whole.reasoning = "\n\n".join(part for part in (before.reasoning, after.reasoning) if part)
     whole.refusal = after.refusal
     whole.calls, whole.more = after.calls, before.more | after.more
-    told = {name: fact for name, fact in before.facts.items() if name not in _OF_ONE_TRY}
-    whole.facts = told | after.facts
-    whole.logprobs = (
-        {} if before.text else after.logprobs
-    )  # those of one half would be read as those of the whole
+    lasting = {name: fact for name, fact in before.facts.items() if name not in _OF_ONE_TRY}
+    whole.facts = lasting | after.facts
+    # A reader would take the logprobs of one half for those of the whole text.
+    whole.logprobs = {} if before.text else after.logprobs
     whole.items = [*before.items, *after.items]
     return whole
 
 
 def prefill_of(text: str) -> str:
-    """What is sent as the beginning of the answer: without whitespace at its end, which some providers refuse."""
+    """The beginning of the answer to send, without whitespace at its end, which some providers refuse."""
     return text.rstrip()
 
 
 def prefilled(before: str, after: str) -> str:
-    """The answer after a prefill. Whitespace that was not sent is the model's to write again; if it did not, it stays."""
+    """The answer after a prefill, which was sent without the whitespace at its end."""
     sent = prefill_of(before)
-    if _is_telling(sent) and after.startswith(sent):  # a server that answers with the prefill too
+    if _is_telling(sent) and after.startswith(sent):  # some servers repeat the prefill in the answer
         return after
+    # If the model wrote the whitespace again, that counts; if not, the original stays.
     return sent + after if after[:1].isspace() else before + after
 
 
 def join(before: str, after: str) -> str:
-    """The answer after an explicit request to go on: what the model repeated of its own last words stands once.
+    """The answer after an explicit request to continue.
 
-    Conservative: a few characters, a single word or a repeating pattern may be meant, and stay.
+    If the model repeated its last words, they are kept once. The check is careful: a repeat of a few
+    characters, a single word or a pattern may be intended, and stays.
     """
     for given in (after, after.lstrip()):
         if _is_telling(before) and given.startswith(before):
@@ -79,16 +81,16 @@ def join(before: str, after: str) -> str:
 
 
 def _overlap(before: str, after: str) -> int:
-    """How many characters at the beginning of ``after`` are the end of ``before`` once more."""
+    """How many characters at the beginning of ``after`` repeat the end of ``before``."""
     for length in range(min(len(before), len(after)), _OVERLAP_CHARS_MIN - 1, -1):
         if before.endswith(after[:length]):
-            # A part of it would be less telling still.
+            # If the longest overlap can be chance, a shorter one can be too.
             return length if _is_telling(after[:length]) else 0
     return 0
 
 
 def _is_telling(text: str) -> bool:
-    """Whether nobody writes this twice in a row by chance: long enough, of several words, and no mere repetition."""
+    """Whether this is no repeat by chance: long enough, of several words, and no repeating pattern."""
     if len(text) < _OVERLAP_CHARS_MIN or len(_WORD.findall(text)) < _OVERLAP_WORDS_MIN:
         return False
     bare = " ".join(text.split())
@@ -96,40 +98,39 @@ def _is_telling(text: str) -> bool:
 
 
 class JoinPoint:
-    """Where a continuation meets what was there, while both are given to somebody piece by piece.
+    """Joins a continuation to an answer while the program receives both piece by piece.
 
-    How much of the continuation is a repetition can be told only after some of it: until then it is held back. Once it
-    is settled nothing of what was given is ever taken back, so that the whole is exactly what was given.
+    Only after some of the continuation is it clear how much of it is a repeat; until then it is held back.
+    What the program got is never taken back, so the whole answer is exactly what the program got.
     """
 
     __slots__ = ("_before", "_head", "_how", "_used", "given", "rest")
 
     def __init__(self, before: str, how: str, given: str | None = None) -> None:
-        """``given`` is what somebody has of it already; without it, all that can be given is still to be."""
+        """``given`` is what the program has got already; None: as much as can be given before the join."""
         self._before, self._how = before, how
         if given is None:
             given = prefill_of(before) if how == "prefill" else before
         self.given = given
-        """What of it is given before anything of the continuation is known."""
+        """What the program gets before the join is settled."""
         self.rest = ""
-        """What is to be given when it is settled."""
+        """What the program gets when it is settled."""
         self._head: str | None = None
         self._used = 0
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known how the two go together."""
+        """Whether it is known how the two are joined."""
         return self._head is not None
 
     def settles(self, after: str, *, at_end: bool) -> bool:
-        """Settle it if this much of the continuation, or all of it, tells enough."""
-        if not at_end and not self._tells_enough(after):
+        """Settle the join if this much of the continuation is enough, or if it is all of it."""
+        if not at_end and not self._is_enough(after):
             return False
         prefill = self._how == "prefill"
         head = prefilled(self._before, after) if prefill else join(self._before, after)
-        if not head.startswith(
-            self.given
-        ):  # the whitespace at its end was given already, and written once more
+        if not head.startswith(self.given):
+            # The program has the whitespace at the end already, and the model wrote it once more.
             head = self._before + after.lstrip()
         assert head.startswith(self.given)
         self._head = head
@@ -137,14 +138,14 @@ class JoinPoint:
         return True
 
     def text_with(self, after: str) -> str:
-        """The whole, with all that has come of the continuation."""
+        """The whole answer, with this much of the continuation."""
         return self._before if self._head is None else self._head + after[self._used :]
 
     def given_with(self, after: str) -> str:
-        """What somebody has who was given all that could be, with all that has come of the continuation."""
+        """What the program has got so far, with this much of the continuation."""
         return self.given if self._head is None else self.text_with(after)
 
-    def _tells_enough(self, after: str) -> bool:
+    def _is_enough(self, after: str) -> bool:
         if self._how == "prefill":
             return bool(after) and not self.given.startswith(after)
         bare = after.lstrip()

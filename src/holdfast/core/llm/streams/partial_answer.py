@@ -1,9 +1,9 @@
-"""The partial answer: what the deltas of one stream have come to so far.
+"""The partial answer: what the deltas of one stream add up to so far.
 
-A delta may have, absent where empty: ``text``, ``reasoning``, ``refusal`` (texts that are appended), ``calls`` (fragments
-of tool calls), ``facts`` (the last one told wins), ``logprobs``, ``more`` (fields of the message that this room does not
-know, each as the list of its pieces), ``items`` (finished items of a response), and ``choices`` (deltas of a second,
-third … answer to the same request, each with its ``index``).
+A delta may have these keys, absent if empty: ``text``, ``reasoning``, ``refusal`` (texts that are appended),
+``calls`` (fragments of tool calls), ``facts`` (the last value wins), ``logprobs``, ``more`` (other fields of
+the message, each as the list of its pieces), ``items`` (finished items of a response), and ``choices``
+(deltas of a second, third … answer to the same request, each with its ``index``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,19 +12,19 @@ from typing import Any, Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 ENDED_WELL: Final = frozenset({"stop", "tool_calls", "function_call"})
-"""How a model ends an answer that it has finished by itself; ``length`` and the like cut it off."""
+"""The finish reasons of an answer that the model ended itself; ``length`` and the like cut it off."""
 
 NO_ANSWER: Final = frozenset({"interrupted", "error", "failed", "cancelled"})
-"""How a stream ends that did not bring the whole answer."""
+"""The finish reasons of a stream that did not bring the whole answer."""
 
 _TEXTS: Final = ("text", "reasoning", "refusal")
 
 
 class Fragment(NamedTuple):
-    """A tool call as far as it has come."""
+    """A tool call, as far as it has arrived."""
 
     place: int
-    """Its index, as the provider counts them."""
+    """Its index, as the provider counts."""
     id: str = ""
     name: str = ""
     arguments: str = ""
@@ -32,7 +32,7 @@ class Fragment(NamedTuple):
 
 
 class Partial:
-    """What has arrived of an answer. Grows by ``add``; see ``fold_partial``."""
+    """What has arrived of an answer. It grows by ``add``; see ``fold_partial``."""
 
     __slots__ = ("calls", "facts", "items", "logprobs", "more", "others", "reasoning", "refusal", "text")
 
@@ -46,7 +46,7 @@ class Partial:
         self.more: dict[str, list[Any]] = {}
         self.items: list[dict[str, Any]] = []
         self.others: dict[int, Partial] = {}
-        """Further answers to the same request, by their index: whoever asked for several."""
+        """Further answers by index, if the request asked for several."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partial) and all(
@@ -65,7 +65,7 @@ class Partial:
         return not (self.text or self.reasoning or self.refusal or self.calls or self.more or self.others)
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        """Take in what a piece adds."""
+        """Add a delta."""
         self.text += delta.get("text", "")
         self.reasoning += delta.get("reasoning", "")
         self.refusal += delta.get("refusal", "")
@@ -85,13 +85,13 @@ class Partial:
         call, given = self.calls[place], fragment.get("arguments", "")
         self.calls[place] = call._replace(
             id=call.id or fragment.get("id", ""),
-            name=call.name or fragment.get("name", ""),  # some servers repeat it in every piece
+            name=call.name or fragment.get("name", ""),  # some servers repeat the name in every piece
             type=fragment.get("type", call.type),
             arguments=given if fragment.get("whole") else call.arguments + given,
         )
 
     def _place_of(self, fragment: Mapping[str, Any]) -> int:
-        """Which call a fragment belongs to: by its id, else by its index. Some servers give every call index 0."""
+        """The call of a fragment: by its id, else by its index. Some servers give every call index 0."""
         index, named = fragment.get("index"), fragment.get("id")
         newest_first = list(enumerate(self.calls))[::-1]
         for place, call in newest_first:
@@ -105,7 +105,7 @@ class Partial:
 
 
 def merge(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One delta that says what these say after each other: what is written to the journal at once."""
+    """One delta that adds what these add in turn. The journal gets it as one chunk."""
     merged: dict[str, Any] = {}
     for delta in deltas:
         for name in _TEXTS:
@@ -128,7 +128,10 @@ def merge(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _merge_fragment(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) -> None:
-    """Only what goes on with the very call before it is put together with it: which call others mean is told by the fold."""
+    """Append a fragment. It is merged only with the fragment directly before it, of the same index.
+
+    Which call another fragment means depends on all earlier chunks, so only the fold can decide that.
+    """
     bare = {"index", "arguments"}
     goes_on = fragment.keys() <= bare and bool(calls) and calls[-1].keys() <= bare
     if goes_on and fragment.get("index") is not None and calls[-1].get("index") == fragment["index"]:
@@ -138,7 +141,7 @@ def _merge_fragment(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) ->
 
 
 def _strung(held: list[Any], pieces: list[Any]) -> list[Any]:
-    """Pieces after pieces; texts that meet become one text, and lists one list."""
+    """Append pieces; neighbouring texts become one text, and neighbouring lists one list."""
     strung = held.copy()
     for piece in pieces:
         if strung and type(piece) in {str, list} and type(strung[-1]) is type(piece):
@@ -149,15 +152,16 @@ def _strung(held: list[Any], pieces: list[Any]) -> list[Any]:
 
 
 def is_whole(partial: Partial) -> bool:
-    """Whether the answer came to its end: the process was killed only between its last piece and its record."""
+    """Whether the whole answer arrived: the process was killed between the last piece and the outcome."""
     ends = [one.facts.get("finish_reason") for one in (partial, *partial.others.values())]
     return all(end is not None and end not in NO_ANSWER for end in ends)
 
 
 def complete_calls(partial: Partial) -> list[Fragment]:
-    """The tool calls that may be executed: those whose arguments are a JSON object, to its closing brace.
+    """The tool calls that may be executed: those whose arguments are a complete JSON object.
 
-    A call without any arguments counts only where the model said that it had finished: before that they may be missing.
+    A call without arguments counts only if the model ended its answer: before that, they may be still to
+    come.
     """
     ended_well = partial.facts.get("finish_reason") in ENDED_WELL
     return [call for call in partial.calls if call.name and _has_its_arguments(call, ended_well)]
@@ -166,15 +170,14 @@ def complete_calls(partial: Partial) -> list[Fragment]:
 def _has_its_arguments(call: Fragment, ended_well: bool) -> bool:
     if not call.arguments.strip():
         return ended_well
-    if (
-        call.type == "custom"
-    ):  # free text has no closing brace: only the end of the answer tells that it is whole
+    if call.type == "custom":
+        # Free text has no closing brace, so only the end of the answer shows that it is complete.
         return ended_well
     return is_json_object(call.arguments)
 
 
 def is_json_object(text: str) -> bool:
-    """Whether this is an object in JSON, from brace to brace."""
+    """Whether this is a complete JSON object."""
     try:
         return type(loads(text)) is dict
     except JSONDecodeError:

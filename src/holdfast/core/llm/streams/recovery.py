@@ -1,4 +1,4 @@
-"""What to do with an answer that was cut off: go on from it, begin again, or keep it as it is. Decided, not done."""
+"""Decides what to do with an answer that was cut off: continue it, ask again, or keep it as it is."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -9,16 +9,17 @@ from holdfast.core.llm.streams.partial_answer import Partial, is_whole
 OnPartial = Literal["continue", "restart", "keep"]
 
 GO_ON: Final = (
-    "Your answer was cut off by a technical interruption. Go on exactly where it stops, from the very next character. "
-    "Do not repeat anything of it, do not comment on the interruption, and do not begin again."
+    "Your answer was cut off by a technical interruption. Go on exactly where it stops, from the very next "
+    "character. Do not repeat anything of it, do not comment on the interruption, and do not begin again."
 )
 
 
 class Plan(NamedTuple):
     """What to do, and what to send.
 
-    ``how`` is one of: ``whole``: nothing is missing, record it · ``prefill``, ``asked``: send ``messages`` and put the answer together
-    with ``joined(partial, answer, how)`` · ``restart``: send the request as it was · ``keep``: record it as it is.
+    ``whole``: nothing is missing, record it. ``prefill`` and ``asked``: send ``messages`` and join the answer
+    with ``joined(partial, answer, how)``. ``restart``: send the request as it was. ``keep``: record the part
+    as it is.
     """
 
     how: Literal["whole", "prefill", "asked", "restart", "keep"]
@@ -27,12 +28,15 @@ class Plan(NamedTuple):
 
     @property
     def continues(self) -> str:
-        """What the first ``stream.chunk`` of the next try says under ``continues``; empty if it begins anew."""
+        """The ``continues`` of the first ``stream.chunk`` of the next try; empty if it is a new answer."""
         return self.how if self.how in {"prefill", "asked"} else ""
 
 
 def plan_of(partial: Partial, on_partial: OnPartial, prefill: bool, messages: Sequence[Any]) -> Plan:
-    """The plan for a cut-off answer to these messages. ``prefill``: the provider goes on with an assistant's message."""
+    """The plan for a cut-off answer to these messages.
+
+    ``prefill``: the provider can continue an assistant's message.
+    """
     if is_whole(partial):
         return Plan("whole", why="the answer had come to its end")
     if partial.is_empty:
@@ -41,9 +45,9 @@ def plan_of(partial: Partial, on_partial: OnPartial, prefill: bool, messages: Se
         return Plan("keep", why="it is kept as it is")
     if on_partial == "restart":
         return Plan("restart", why="it is asked for again")
-    missing = _what_hinders(partial)
-    if missing:
-        return Plan("restart", why=missing)
+    obstacle = _obstacle(partial)
+    if obstacle:
+        return Plan("restart", why=obstacle)
     if prefill:
         sent = [*messages, {"role": "assistant", "content": prefill_of(partial.text)}]
         return Plan("prefill", sent, "the provider goes on from the middle of an answer")
@@ -55,8 +59,8 @@ def plan_of(partial: Partial, on_partial: OnPartial, prefill: bool, messages: Se
     return Plan("asked", sent, "the model is asked to go on where it stopped")
 
 
-def _what_hinders(partial: Partial) -> str:
-    """Why nothing can go on from here; empty where something can."""
+def _obstacle(partial: Partial) -> str:
+    """Why this answer cannot be continued; empty if it can."""
     if partial.others:
         return "several answers were asked for at once"
     if partial.refusal:

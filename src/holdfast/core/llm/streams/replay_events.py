@@ -1,4 +1,4 @@
-"""An answer of the responses API as the events that a stream of it would have had: few, in their order, and whole."""
+"""Turns a recorded answer of the responses API into events, for a program that reads a stream."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,22 +7,22 @@ Event = dict[str, Any]
 
 
 def events_of_response(response: Mapping[str, Any]) -> list[Event]:
-    """A stream that says what this response says."""
+    """The events of a stream of this response."""
     return _numbered([*_opening(response), *_items(response), _closing(response)])
 
 
 def events_so_far(response: Mapping[str, Any]) -> list[Event]:
-    """The beginning of that stream, up to the end of the last text that is there: nothing in it is said to be done."""
+    """The beginning of that stream, up to the end of the text so far. Nothing in it is reported as done."""
     return _numbered([*_opening(response), *_begun(response)])
 
 
 def events_after(response: Mapping[str, Any]) -> list[Event]:
-    """The rest of that stream, once all text of its message was given: that all of it is done."""
+    """The rest of that stream, after the program got all text of the message: it reports all as done."""
     return _numbered([*_items(response, begun=True), _closing(response)])
 
 
 def text_event(response: Mapping[str, Any], text: str) -> Event:
-    """Some more text of a message that has begun."""
+    """An event with more text for a message that has begun."""
     return {
         "type": "response.output_text.delta",
         "sequence_number": 0,
@@ -33,7 +33,7 @@ def text_event(response: Mapping[str, Any], text: str) -> Event:
 
 
 def with_text(response: Mapping[str, Any], text: str, begun: Mapping[str, Any]) -> dict[str, Any]:
-    """The response with this as the text of its message, which had ``begun`` in another one."""
+    """The response with this text in its message. The message keeps the ids that it had in ``begun``."""
     item_id = _place(begun)["item_id"]
     output = [dict(item) for item in response.get("output") or ()]
     for item in output:
@@ -76,7 +76,7 @@ def _message_begun(number: int, item: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _items(response: Mapping[str, Any], *, begun: bool = False) -> Iterator[Event]:
-    """Each item of the output from its beginning to its end; ``begun`` for a first message that was opened before."""
+    """The events of each item from beginning to end; ``begun``: the first message was opened before."""
     is_open = begun
     for number, item in enumerate(response.get("output") or ()):
         item_id = item.get("id", "")

@@ -1,0 +1,42 @@
+"""Calls that the guard of recorded effects has stopped, with what each may be."""
+
+from typing import Any
+
+from orjson import loads
+
+from holdfast.core.drift.drift_fold import DRIFT
+from holdfast.core.journal.fold import View
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import read_all
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of
+from holdfast.model.run_info import StoppedCall, UnclaimedEffect
+from holdfast.stores.port import StorePort
+
+
+def stopped_calls(store: StorePort, run: str, view: View) -> list[StoppedCall]:
+    """The stops of the last attempt. ``pending`` is a decision that lies in the inbox."""
+    stops = DRIFT.of(view).stops
+    if not stops:
+        return []
+    pending = {
+        letter["asked"]: letter["how"] for _, letter in inbox.waiting(store, run) if letter["kind"] == "claim"
+    }
+    seqs = [seq for seq, _, _ in stops.values()]
+    events = read_all(store, run, after_seq=min(seqs) - 1, upto_seq=max(seqs))
+    arguments = {event.seq: contents_of(event.body).get("args") for event in events}
+    found = []
+    for key, (seq, name, keys) in stops.items():
+        calls = [view.calls[one] for one in keys if one in view.calls]
+        effects = tuple(_unclaimed(store, call) for call in calls if not call.abandoned)
+        found.append(StoppedCall(run, name, key, arguments.get(seq), effects, pending.get(key)))
+    return found
+
+
+def _unclaimed(store: StorePort, call: Call) -> UnclaimedEffect:
+    body = contents_of(call.body or b"{}")
+    arguments: Any = body.get("args")
+    if "args_blob" in body:
+        arguments = loads(read_blob(store, body["args_blob"]))
+    return UnclaimedEffect(call.name, call.key, call.seq, "in doubt" if call.is_open else "done", arguments)

@@ -1,0 +1,80 @@
+"""What a journal says of drift: stopped calls, decisions of people about them, and the programs that made effects."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.journal.feature_fold import FeatureFold, Slot
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Event, Kind
+
+if TYPE_CHECKING:
+    from holdfast.core.journal.fold import View
+    from holdfast.model.calls import Call
+
+
+class DriftFold(FeatureFold):
+    """By the key of the call that the program makes now: what it stopped for, and what a person has said of it."""
+
+    def __init__(self) -> None:
+        self.stops: dict[str, list[Any]] = {}
+        """The event of the stop, the name of the call, and the keys of the effects that it stopped for."""
+        self.same: dict[str, str] = {}
+        """The recorded call that answers it."""
+        self.new: set[str] = set()
+        """Calls that may be made."""
+        self.programs: list[tuple[int, dict[str, str]]] = []
+        """From which event on which modules were which: only what changed, so an unchanged program is told once."""
+
+    def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
+        """A stop, a decision, an attempt, or an intent that tells of its program."""
+        if event.kind == Kind.ATTEMPT_STARTED:
+            self.stops.clear()  # the program comes to the call again, or does not make it any more
+            return
+        fields = fields_of(event.body)
+        if event.kind == Kind.DRIFTED:
+            if "unclaimed" in fields:
+                self.stops[event.key] = [event.seq, event.name, fields["unclaimed"]]
+        elif event.kind == Kind.STEP_CLAIMED:
+            self.stops.pop(fields["asked"], None)
+            if fields["how"] == "same":
+                self.same[fields["asked"]] = event.key
+            else:
+                self.new.add(fields["asked"])
+        elif "program" in fields:
+            self.programs.append((event.seq, fields["program"]))
+
+    def program_at(self, seq: int) -> dict[str, str]:
+        """The modules of the program that recorded this event, as far as they were told."""
+        modules: dict[str, str] = {}
+        for told_seq, told in self.programs:
+            if told_seq > seq:
+                break
+            modules |= told
+        return modules
+
+    def is_changed(self, call: "Call", now: Mapping[str, str]) -> bool:
+        """Whether the call was recorded by another program than this one. What was never told is not changed."""
+        return any(now.get(name, digest) != digest for name, digest in self.program_at(call.seq).items())
+
+    def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
+        """All of it."""
+        return {
+            "drift_stops": self.stops,
+            "same_calls": self.same,
+            "new_calls": sorted(self.new),
+            "programs": self.programs,
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """All of it."""
+        self.stops = dict(data.get("drift_stops", {}))
+        self.same = dict(data.get("same_calls", {}))
+        self.new = set(data.get("new_calls", ()))
+        self.programs = [(seq, told) for seq, told in data.get("programs", ())]
+
+    def call_keys(self) -> list[str]:
+        """Those that answer other calls."""
+        return [*self.same.values()]
+
+
+DRIFT: Final = Slot("drift", DriftFold)

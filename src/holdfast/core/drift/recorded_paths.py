@@ -1,0 +1,40 @@
+"""The recorded calls of the root task by the path that led to them.
+
+A live call of the root task is a deviation if a recorded call that the program has not asked for has the
+same path: the program has taken another way, and everything recorded later may never be asked for.
+"""
+
+from collections.abc import Callable, Iterable
+
+from holdfast.core.steps.call_point import NO_PATH, Point
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of
+
+
+class RecordedPaths:
+    """Calls that wait for the program to ask for them. Marks have no intent, and so no path."""
+
+    def __init__(self, calls: Iterable[Call], intent_of: Callable[[Call], bytes]) -> None:
+        self._by_path: dict[int, list[Call]] = {}
+        self._by_point: dict[tuple[str, str], list[Call]] = {}
+        """Calls of journals that know no paths yet. Tasks that share a first step can swap these points."""
+        for call in calls:
+            if not call.seq or not call.is_waiting:
+                continue
+            fields = fields_of(intent_of(call))
+            if "path" in fields:
+                self._by_path.setdefault(fields["path"], []).append(call)
+            elif not fields.get("forked"):
+                self._by_point.setdefault((fields["in"], fields["after"]), []).append(call)
+
+    def find(self, point: Point, name: str) -> Call | None:
+        """The recorded call that waits where this one is made; None where there is none."""
+        if point.path == NO_PATH:
+            return None
+        for call in self._by_path.get(point.path, ()):
+            if call.is_waiting and not call.abandoned:
+                return call
+        for call in self._by_point.get((point.scope, point.after), ()):
+            if call.name == name and call.is_waiting and not call.abandoned:
+                return call
+        return None

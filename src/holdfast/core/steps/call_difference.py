@@ -1,0 +1,33 @@
+"""Two calls side by side: whether their arguments are equal by value, and what differs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_ABSENT: Any = object()
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal as Python values: ``1`` and ``1.0`` are, ``1`` and ``True`` are not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(are_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(are_equal, one, other))
+    return bool(one == other)
+
+
+def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """The arguments that differ, one line each, as JSON; ``-`` recorded, ``+`` asked for now."""
+    lines = []
+    for name in sorted({*recorded, *asked}):
+        before, now = recorded.get(name, _ABSENT), asked.get(name, _ABSENT)
+        if before != now:
+            lines += [f"  - {name}: {_short(before)}"] if before is not _ABSENT else []
+            lines += [f"  + {name}: {_short(now)}"] if now is not _ABSENT else []
+    return "\n".join(lines) or "  (the arguments are the same; the call stands at another place)"
+
+
+def _short(value: Any, chars_max: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"

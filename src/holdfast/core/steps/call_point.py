@@ -1,0 +1,38 @@
+"""Where a call stands: its scope, the call before it in its task, and for the root task the path that led there.
+
+The path is a running hash of the calls that the root task has finished, without their counts. So a program
+that runs again with the same answers has the same path at the same place, however its other tasks are
+scheduled. Other tasks have no path: two of them may swap the counts of equal calls between two attempts.
+"""
+
+from typing import Final, NamedTuple
+
+UNKNOWN_AFTER = "?"
+"""A thread without context: its point is not known, and nothing is judged by it."""
+
+NO_PATH: Final = -1
+"""The call is not the root task's, or an older version recorded the state that the program began with."""
+ROOT_PATH: Final = 1
+"""Where the root task begins."""
+_MASK: Final = (1 << 63) - 1  # a signed 64-bit number, which every JSON reader of ours takes whole
+_NEXT: Final = 0x9E3779B97F4A7C15
+_INSIDE: Final = 0xC2B2AE3D27D4EB4F
+
+
+class Point(NamedTuple):
+    """Where a call stands: in which scope, after which call, and whether it is the first of a new task there."""
+
+    scope: str
+    after: str
+    forked: bool
+    path: int = NO_PATH
+
+
+def path_after(path: int, key: str) -> int:
+    """The path behind a call with this key. The hash in the key is random enough: a product and a sum mix it in."""
+    return path if path < 0 else (path * _NEXT + int(key.partition(".")[0], 16)) & _MASK
+
+
+def path_inside(path: int, key: str) -> int:
+    """The path at the beginning of what a call with this key does. When the call is over, none of it counts."""
+    return path if path < 0 else (path * _INSIDE + int(key.partition(".")[0], 16)) & _MASK

@@ -1,0 +1,277 @@
+"""The guard of recorded effects: stops a live once call that may be one of them under another identity.
+
+It looks only at calls that are not in the journal. First it finds out whether such a call is a recorded one
+after all: a person has said so, or its arguments are equal by value (``1`` and ``1.0``, a parameter with a
+default that is new). Then the call has that one's identity. Else it notes whether the root task has left
+the record, and asks the ledger (``core/drift/ledger.py``) whether a once call must stop. Nothing is written
+but the stop itself: killed before that, the next attempt comes to the same decision.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from orjson import loads
+
+from holdfast.core.drift import ledger
+from holdfast.core.drift.drift_fold import DRIFT
+from holdfast.core.drift.recorded_paths import RecordedPaths
+from holdfast.core.steps.arguments import defaults_of
+from holdfast.core.steps.call_difference import arguments_diff
+from holdfast.core.steps.call_point import NO_PATH
+from holdfast.engine.drift.program import modules
+from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.log import log
+from holdfast.engine.run.features import Feature, Slot
+from holdfast.errors import Diverged, EffectUnclaimed
+from holdfast.limits import UNCLAIMED_SHOWN_MAX
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import Kind
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.steps.call_identity import RequestedCall
+    from holdfast.engine.steps.step import Work
+    from holdfast.engine.sync_async import Runtime
+    from holdfast.model.calls import CallOptions
+    from holdfast.model.store_rows import Record
+
+
+class DriftGuard(Feature):
+    """What this attempt has not asked for yet, of what was recorded before it."""
+
+    def __init__(self, held: "HeldRun") -> None:
+        super().__init__(held)
+        self._bodies = ledger.Bodies(held.intent_of, held.body_of)
+        self._paths: RecordedPaths | None = None
+        self._by_name: dict[tuple[str, str], deque[Call]] = {}
+        self._ledger: list[Call] = []
+        self._passed_seq: float = ledger.NOT_PASSED
+        self._program: dict[str, str] | None = None
+        self._has_changed = False
+        self._lock = Lock()
+
+    # -- a recorded call under another identity --------------------------------------------------------------
+
+    async def claim(
+        self,
+        runtime: "Runtime",
+        call_options: "CallOptions",
+        asked: "RequestedCall",
+        fn: Callable[..., Any],
+    ) -> Call | None:
+        """The recorded call that this one is, though its identity is another; None where there is none."""
+        await self._look_back(runtime)
+        same = DRIFT.of(self.held.view).same.get(asked.key)
+        if same is not None:
+            call = self.held.view.calls.get(same)
+            return call if call is not None and call.is_waiting else None
+        waiting = self._waiting(asked.point.scope, asked.name)
+        if not waiting or call_options.key is not None:
+            return None
+        return await runtime.store(self._equal, waiting, asked, fn)
+
+    def _waiting(self, scope: str, name: str) -> tuple[Call, ...]:
+        with self._lock:
+            calls = self._by_name.get((scope, name))
+            # The program asks for most calls in the order of their records: those are gone from the front.
+            while calls and not calls[0].is_waiting:
+                calls.popleft()
+            return tuple(calls or ())
+
+    def _equal(self, waiting: Iterable[Call], asked: "RequestedCall", fn: Callable[..., Any]) -> Call | None:
+        now: Any = None
+        for call in waiting:
+            if not call.is_waiting or call.abandoned:
+                continue
+            # In an unchanged program an equal call is another task's own, which has not asked for it yet.
+            if not (self._is_at(call, asked) or self._is_changed(call)):
+                continue
+            now = loads(asked.arguments) if now is None else now
+            recorded = self._arguments_of(call)
+            if isinstance(recorded, dict) and ledger.is_same_by_value(recorded, now, defaults_of(fn)):
+                return call
+        return None
+
+    def _is_at(self, call: Call, asked: "RequestedCall") -> bool:
+        path = asked.point.path
+        return path != NO_PATH and fields_of(self.held.intent_of(call)).get("path") == path
+
+    # -- a call that is not in the journal -------------------------------------------------------------------
+
+    async def live(self, work: "Work") -> None:
+        """Stop the call where it may be a recorded effect, or a model call in the place of another."""
+        await self._look_back(work.runtime)
+        assert self._paths is not None
+        asked, effect = work.asked, work.call_options.effect
+        standing = self._paths.find(asked.point, asked.name)
+        if standing is not None:
+            self._passed_seq = min(self._passed_seq, standing.seq)
+            if effect != "once" and standing.name == asked.name:
+                await self._drifted(work, standing, stops=effect == "model")
+        if effect == "once":
+            await self._check_ledger(work)
+
+    async def _check_ledger(self, work: "Work") -> None:
+        asked = work.asked
+        if self._passed_seq == ledger.NOT_PASSED and not self._any_changed():
+            return  # most often: nothing recorded can be this call
+        if asked.key in DRIFT.of(self.held.view).new:
+            return
+        found = await work.runtime.store(self._blocking, asked)
+        if not found:
+            return
+        keys = [call.key for call in found[:UNCLAIMED_SHOWN_MAX]]
+        diff = await work.runtime.store(self._told, asked, found)
+        event = self._event(asked, found[0], diff, args=loads(asked.arguments), unclaimed=keys)
+        await self._append(work, event)
+        DRIFT.of(self.held.view).stops[asked.key] = [0, asked.name, keys]
+        if self.held.drift_stops:
+            raise EffectUnclaimed(
+                run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, diff=diff
+            )
+        log().warning(
+            "run %s makes %r, though effects that it has not asked for are recorded:\n%s",
+            self.held.run, asked.name, diff,
+        )  # fmt: skip
+
+    def _blocking(self, asked: "RequestedCall") -> list[Call]:
+        """The effects that stop this call, the most likely one first."""
+        found = ledger.blocking(self.unclaimed(), self._passed_seq, self._is_changed)
+        return ledger.by_likeness(found, asked.name, loads(asked.arguments), self._arguments_of)
+
+    def unclaimed(self) -> list[Call]:
+        """The recorded effects that the program has not asked for in this attempt."""
+        calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
+        return [call for call in self._ledger if not ledger.is_claimed(call, calls, cursor_seq, self._bodies)]
+
+    def _told(self, asked: "RequestedCall", found: list[Call]) -> str:
+        """The call and what it may be, side by side."""
+        lines = [f"  now       {_call_line(asked.name, loads(asked.arguments))}"]
+        for call in found[:UNCLAIMED_SHOWN_MAX]:
+            state = "in doubt" if call.is_open else "done"
+            told = _call_line(call.name, self._arguments_of(call))
+            lines.append(f"  d{call.seq:<8} {told}  ({state}, not asked for)")
+        if len(found) > UNCLAIMED_SHOWN_MAX:
+            lines.append(f"  and {len(found) - UNCLAIMED_SHOWN_MAX} more")
+        return "\n".join(lines)
+
+    async def _drifted(self, work: "Work", call: Call, *, stops: bool) -> None:
+        asked, held = work.asked, self.held
+        diff = await work.runtime.store(self._difference, asked, call)
+        await self._append(work, self._event(asked, call, diff))
+        if stops and held.drift_stops:
+            raise Diverged(run=held.run, step=asked.name, key=call.key, seq=call.seq, diff=diff)
+        log().warning(
+            "run %s drifted at step %r (recorded as #%d):\n%s", held.run, asked.name, call.seq, diff
+        )
+
+    def _event(
+        self, asked: "RequestedCall", call: Call, diff: str, *, args: Any = None, **more: Any
+    ) -> Draft:
+        fields = {"recorded": call.key, "recorded_seq": call.seq, **more}
+        parts = {"diff": diff} if args is None else {"diff": diff, "args": args}
+        return draft(Kind.DRIFTED, asked.name, asked.key, fields, parts=parts)
+
+    async def _append(self, work: "Work", event: Draft) -> None:
+        journal = self.held.require_journal(event.name)
+        await journal.append(work.runtime, [event], self.held.clock.wall(), synced=False)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def finishing(self, runtime: "Runtime") -> list[Draft]:
+        """The run finishes: tell of every effect that its program never asked for."""
+        await self._look_back(runtime)
+        if not self._ledger:
+            return []
+        left = await runtime.store(self.unclaimed)
+        if left:
+            names = ", ".join(f"{call.name} (d{call.seq})" for call in left[:UNCLAIMED_SHOWN_MAX])
+            log().warning("run %s finishes, and never asked for recorded effects: %s", self.held.run, names)
+        fields = [{"recorded": call.key, "recorded_seq": call.seq, "how": "never_asked"} for call in left]
+        return [
+            draft(Kind.DRIFTED, call.name, "", one, parts={"diff": "  (the program finished without it)"})
+            for call, one in zip(left, fields, strict=True)
+        ]
+
+    # -- decisions of people ---------------------------------------------------------------------------------
+
+    async def letter(self, runtime: "Runtime", record: "Record", letter: dict[str, Any]) -> None:
+        """A person says what a stopped call is: a recorded effect, or a new one."""
+        held = self.held
+        assert held.journal is not None
+        call = held.view.calls.get(letter["key"])
+        name = call.name if call is not None else letter["name"]
+        fields = {"asked": letter["asked"], "how": letter["how"], "by": letter["by"]}
+        event = draft(Kind.STEP_CLAIMED, name, letter["key"], fields)
+        await held.journal.append(runtime, [event], held.clock.wall(), consumed=(record.key,))
+        fold = DRIFT.of(held.view)
+        fold.stops.pop(letter["asked"], None)
+        if letter["how"] == "same":
+            fold.same[letter["asked"]] = letter["key"]
+        else:
+            fold.new.add(letter["asked"])
+
+    # -- the record ------------------------------------------------------------------------------------------
+
+    async def _look_back(self, runtime: "Runtime") -> None:
+        """Read, once in an attempt, what waits to be asked for when the first call is not in the journal."""
+        if self._paths is None:
+            await runtime.store(self._look_back_once)
+
+    def _look_back_once(self) -> None:
+        held = self.held
+        with self._lock:
+            if self._paths is not None:
+                return
+            waiting = [call for call in list(held.view.calls.values()) if call.seq and call.is_waiting]
+            waiting.sort(key=lambda call: call.seq)
+            for call in waiting:
+                scope = fields_of(held.intent_of(call))["in"]
+                self._by_name.setdefault((scope, call.name), deque()).append(call)
+            self._ledger = ledger.ledger_of(waiting, self._bodies)
+            self._paths = RecordedPaths(waiting, held.intent_of)
+
+    def compacted(self, upto_seq: int) -> None:  # noqa: ARG002 - what waits is not compacted
+        """The pruner has replaced records under this attempt: look again."""
+        with self._lock:
+            self._paths, self._by_name = None, {}
+
+    def _any_changed(self) -> bool:
+        now = modules()
+        if now is not self._program:
+            self._program, fold = now, DRIFT.of(self.held.view)
+            self._has_changed = any(fold.is_changed(call, now) for call in self._ledger)
+        return self._has_changed
+
+    def _is_changed(self, call: Call) -> bool:
+        return DRIFT.of(self.held.view).is_changed(call, modules())
+
+    def _difference(self, asked: "RequestedCall", call: Call) -> str:
+        """What is recorded, and what is asked for now. Of a compacted request, the intent is what is left."""
+        body = contents_of(self.held.intent_of(call))
+        if "request" in body and asked.compare is not None:
+            return arguments_diff(*asked.compare(body))
+        return arguments_diff(self._arguments_of(call), loads(asked.arguments))
+
+    def _arguments_of(self, call: Call) -> Any:
+        body = contents_of(self.held.intent_of(call))
+        if "args_blob" in body:
+            return loads(read_blob(self.held.store, body["args_blob"]))
+        return body.get("args", {})
+
+
+GUARD: Final = Slot("drift", DriftGuard)
+
+
+def _call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
+    told = (
+        ", ".join(f"{one}={value!r}" for one, value in arguments.items())
+        if isinstance(arguments, dict)
+        else "…"
+    )
+    line = f"{name}({told})"
+    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"

@@ -1,0 +1,322 @@
+"""A walk over programs that are edited between kills. No effect happens twice, none is skipped, none is stopped in vain.
+
+A program is a tree of operations: reads, once effects, scopes, steps with calls inside, tasks side by side. It runs as
+a real async run over a memory store, is killed at random places, edited (renamed, inserted, removed, moved, wrapped,
+other types) and run again, until it ends. A person answers every stop truthfully. ``python -m
+tests.property.edited_programs --seeds 0:2000`` walks many.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+from uuid import uuid4
+
+import holdfast
+from holdfast.engine.drift import guard, program
+from holdfast.errors import EffectUnclaimed
+from holdfast.model.event_fields import contents_of
+from holdfast.model.store_rows import Lease
+
+ATTEMPTS_MAX = 80
+KILLS_MAX = 6
+
+
+class Kill(BaseException):
+    """What a killed process looks like from inside."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation. ``uid`` is what it does in the world, whatever the program calls it."""
+
+    kind: str
+    uid: int
+    name: str
+    arg: Any = None
+    body: "tuple[Op, ...]" = ()
+
+
+Program = tuple[Op, ...]
+
+
+@dataclass
+class World:
+    """What really happened, by the effect's own number; and who made it, by idempotency key."""
+
+    done: Counter[int] = field(default_factory=Counter)
+    keys: dict[str, int] = field(default_factory=dict)
+    in_flight: int = 0
+    finished_steps: set[int] = field(default_factory=set)
+
+
+# -- programs and edits --------------------------------------------------------------------------------------------------
+
+
+class Maker:
+    """Makes programs and edits of them from a seed."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self._uids = 0
+
+    def uid(self) -> int:
+        self._uids += 1
+        return self._uids
+
+    def leaf(self) -> Op:
+        uid, random = self.uid(), self.random
+        if random.random() < 0.55:
+            return Op("once", uid, random.choice(["pay", "send", "post"]), uid)
+        # Reads may be equal: tasks that share a first step are ordinary.
+        return Op("read", uid, random.choice(["look", "login"]), random.choice([0, 1, uid]))
+
+    def ops(self, depth: int) -> Program:
+        return tuple(self.op(depth) for _ in range(self.random.randint(2, 5)))
+
+    def op(self, depth: int) -> Op:
+        draw = self.random.random()
+        if depth == 0 or draw < 0.65:
+            return self.leaf()
+        if draw < 0.75:
+            return Op("scope", self.uid(), self.random.choice("st"), body=self.ops(depth - 1))
+        if draw < 0.85:
+            uid = self.uid()
+            return Op("step", uid, "work", uid, body=self.ops(depth - 1))
+        branches = tuple(
+            Op("scope", self.uid(), f"b{number}", body=self.ops(depth - 1))
+            if self.random.random() < 0.4
+            else Op("task", self.uid(), "", body=self.ops(depth - 1))
+            for number in range(self.random.randint(2, 3))
+        )
+        return Op("gather", self.uid(), "", body=branches)
+
+    def edit(self, ops: Program) -> Program:
+        """The program with one change at a random place."""
+        places = list(_places(ops))
+        at = self.random.choice(places) if places else ()
+        return self._edited(ops, at)
+
+    def _edited(self, ops: Program, at: tuple[int, ...]) -> Program:
+        if len(at) > 1:
+            op = ops[at[0]]
+            inner = replace(op, body=self._edited(op.body, at[1:]))
+            return (*ops[: at[0]], inner, *ops[at[0] + 1 :])
+        i = at[0] if at else 0
+        before, op, after = ops[:i], ops[i], ops[i + 1 :]
+        if op.kind == "task":
+            return ops
+        change = self.random.choice(["rename", "insert", "remove", "swap", "wrap", "type", "argument"])
+        if change == "insert":
+            return (*before, self.leaf(), op, *after)
+        if change == "remove" and len(ops) > 1:
+            return (*before, *after)
+        if change == "swap" and after and after[0].kind != "task":
+            return (*before, after[0], op, *after[1:])
+        if change == "wrap":
+            return (*before, Op("scope", self.uid(), "wrapped", body=(op,)), *after)
+        if op.kind in {"once", "read"}:
+            if change == "rename":
+                return (*before, replace(op, name=f"{op.name}x"), *after)
+            if change == "type" and isinstance(op.arg, int):
+                return (*before, replace(op, arg=float(op.arg)), *after)
+            if change == "argument":
+                return (*before, replace(op, arg=f"a{op.arg}"), *after)
+        return ops
+
+
+def _places(ops: Program, at: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    for i, op in enumerate(ops):
+        yield (*at, i)
+        if op.body:
+            yield from _places(op.body, (*at, i))
+
+
+def effects_of(ops: Program, finished_steps: set[int]) -> Iterator[int]:
+    """The effects that a program must have made. A finished step is answered as a whole, whatever is edited in it."""
+    for op in ops:
+        if op.kind == "once":
+            yield op.uid
+        if op.kind != "step" or op.uid not in finished_steps:
+            yield from effects_of(op.body, finished_steps)
+
+
+# -- running -------------------------------------------------------------------------------------------------------------
+
+
+class Attempt:
+    """One process: the program from its beginning, until it ends, is stopped or is killed."""
+
+    def __init__(self, store: holdfast.Store, ops: Program, world: World, random: Random, lives: int) -> None:
+        self.store, self.ops, self.world, self.random, self.lives = store, ops, world, random, lives
+
+    async def run(self) -> str:
+        run = await _opened(self.store)
+        try:
+            await self._all(run, self.ops)
+            await run.finish(None)
+        except Kill:
+            _kill(run)
+            return "killed"
+        except EffectUnclaimed:
+            await run.close()
+            return "stopped"
+        await run.close()
+        return "finished"
+
+    async def _all(self, run: holdfast.AsyncRun, ops: Program) -> None:
+        for op in ops:
+            await self._pause()
+            await self._one(run, op)
+
+    async def _pause(self) -> None:
+        """Let other tasks run; die here, once in a while, if no effect is under way that would be in doubt."""
+        for _ in range(self.random.randint(0, 3)):
+            await asyncio.sleep(0)
+        if self.lives >= 0 and self.world.in_flight == 0:
+            self.lives -= 1
+            if self.lives < 0:
+                raise Kill
+
+    async def _one(self, run: holdfast.AsyncRun, op: Op) -> None:
+        if op.kind == "read":
+            await run.step(op.name, _echo, op.arg)
+        elif op.kind == "once":
+            await self._effect(run, op)
+        elif op.kind == "scope":
+            with run.scope(op.name):
+                await self._all(run, op.body)
+        elif op.kind == "step":
+
+            async def work(_uid: int) -> None:
+                await self._all(run, op.body)
+                self.world.finished_steps.add(op.uid)
+
+            await run.options(ignore=("self", "run", "op")).step(op.name, work, op.arg)
+        elif op.kind == "task":
+            await self._all(run, op.body)
+        else:
+            tasks = [asyncio.create_task(_within(self._all(run, (branch,)))) for branch in op.body]
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+
+    async def _effect(self, run: holdfast.AsyncRun, op: Op) -> None:
+        def act(_value: Any, idempotency_key: str = holdfast.KEY) -> None:
+            self.world.done[op.uid] += 1
+            self.world.keys[idempotency_key] = op.uid
+
+        self.world.in_flight += 1
+        try:
+            await run.options(ignore=("self", "op")).once(op.name, act, op.arg)
+        finally:
+            self.world.in_flight -= 1
+
+
+async def _within(work: Awaitable[None]) -> None:
+    await work
+
+
+async def _opened(store: holdfast.Store) -> holdfast.AsyncRun:
+    entering = holdfast.run("r", store=store, retention=None)
+    return await entering.__aenter__()  # by hand: a killed process leaves no block
+
+
+def _kill(run: holdfast.AsyncRun) -> None:
+    """The process is gone: nobody holds the lease, and nothing more can be written."""
+    held = run._held
+    assert held.journal is not None
+    held.session.heartbeat.remove(held.journal)
+    held.journal.lost = Lease(fence=held.journal.fence)
+    held.store.release(held.run, fence=held.journal.fence)
+    held.is_closed = True
+
+
+def _echo(value: Any) -> Any:
+    return value
+
+
+def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
+    """A person says what each stopped call is. Whether there was one."""
+    calls = store.view("r").calls
+    stopped_calls = [one for one in store.stopped_calls("r") if one.pending is None]
+    used: set[str] = set()
+    for stopped in stopped_calls:
+        uid = next(
+            u for u, name, arg in _calls_of(ops) if (name, arg) == (stopped.step, stopped.arguments["_value"])
+        )
+        for effect in stopped.effects:
+            key = contents_of(calls[effect.key].body or b"{}")["idempotency_key"]
+            if world.keys.get(key) == uid and effect.key not in used:
+                used.add(effect.key)
+                store.resolve("r", effect.key, "same", asked=stopped.key)
+                break
+        else:
+            store.resolve("r", stopped.effects[0].key, "new", asked=stopped.key)
+    return bool(stopped_calls)
+
+
+def _calls_of(ops: Program) -> Iterator[tuple[int, str, Any]]:
+    for op in ops:
+        if op.kind == "once":
+            yield op.uid, op.name, op.arg
+        yield from _calls_of(op.body)
+
+
+# -- the walk ------------------------------------------------------------------------------------------------------------
+
+
+def walk(seed: int) -> Counter[str]:
+    """One program, killed, edited and run to its end. AssertionError where an invariant does not hold."""
+    random = Random(seed)
+    maker, world, counts = Maker(random), World(), Counter[str]()
+    ops, version, kills = maker.ops(2), 1, random.randint(1, KILLS_MAX)
+    edits = random.random() < 0.7
+    store = holdfast.store(f"memory://{uuid4().hex}")
+    modules = {"__main__": "1"}
+    with patch.object(guard, "modules", lambda: modules), patch.object(program, "modules", lambda: modules):
+        for _ in range(ATTEMPTS_MAX):
+            attempt = Attempt(store, ops, world, random, random.randint(0, 9) if kills > 0 else -1)
+            end = asyncio.run(attempt.run())
+            counts[end] += 1
+            double = [uid for uid, times in world.done.items() if times > 1]
+            assert not double, f"seed {seed}: effects {double} happened twice\n{ops}"
+            if end == "finished":
+                skipped = [uid for uid in effects_of(ops, world.finished_steps) if not world.done[uid]]
+                assert not skipped, f"seed {seed}: effects {skipped} never happened\n{ops}"
+                counts["effects"] += len(world.done)
+                store.close()
+                return counts
+            if end == "stopped":
+                assert version > 1, f"seed {seed}: an unchanged program was stopped\n{ops}"
+                assert _answer(store, ops, world), f"seed {seed}: a stop that nobody can answer\n{ops}"
+                continue
+            kills -= 1
+            if edits and random.random() < 0.8:
+                ops = maker.edit(ops)
+                version += 1
+                modules = {"__main__": str(version)}
+                counts["edits"] += 1
+    raise AssertionError(f"seed {seed}: it does not come to an end\n{ops}")
+
+
+def main() -> int:
+    """Walk these seeds; the first that fails ends it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:2000")
+    first, _, last = parser.parse_args().seeds.partition(":")
+    total = Counter[str]()
+    for seed in range(int(first), int(last or first + "1")):
+        total += walk(seed)
+    print(", ".join(f"{count:,} {what}" for what, count in sorted(total.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
