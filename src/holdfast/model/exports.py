@@ -166,3 +166,5 @@ class Erased(NamedTuple):
     size_bytes: int
     unread: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    """The descendants that were erased with it; ``events`` and ``blobs`` count theirs."""

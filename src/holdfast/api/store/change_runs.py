@@ -217,10 +217,10 @@ class Moving(Files):
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
-        """Remove every trace of a run from the store's files; it cannot be brought back.
+        """Remove every trace of a run and its descendants from the store's files; they cannot be brought back.
 
-        RunHasForks where other runs borrow its history, unless ``flatten`` gives each its own copy first. RunHeld while
-        it is live, or a fork to be flattened is. Cut off, it goes on when called again.
+        RunHasForks where other runs borrow their history, unless ``flatten`` gives each its own copy first. RunHeld while
+        one of them is live, or a fork to be flattened is. Cut off, it goes on when called again.
         """
         from holdfast.engine.prune.erase import erase
 
@@ -229,7 +229,7 @@ class Moving(Files):
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
     ) -> PruneReport:
-        """Prune one run, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
+        """Prune one run with its descendants, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
 
         Runs that somebody holds are left to their holders. Durable when it returns; killed half-way, run it again.
         """

@@ -6,6 +6,7 @@ list of those. Crash window: a row without events is completed by the next proce
 """
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from orjson import dumps
@@ -79,13 +80,23 @@ def _borrow(
             "run %s has other inputs than %s, which it would continue: it starts again", entry.run, run
         )
         return None
+    return borrow(session, entry.run, run, at_seq, cuts)
+
+
+def borrow(session: StoreSession, name: str, run: str, at_seq: int, cuts: Mapping[str, Any]) -> RunRow:
+    """A run of this name that is a fork of the cut, in the state that the child had there. PointPruned.
+
+    ``cuts`` are those of its own children. If the name is taken, the row that has it.
+    """
+    store = session.store
+    view = fold(effective(read_all(store, run, upto_seq=at_seq)))
     status = view.status if view.status in {*OVER, Status.IDLE} else Status.QUEUED
     body = dumps({"children": cuts}) if cuts else b"{}"
     for _ in range(TRIES):
-        made = branch(session, entry.run, status, origin_at(store, run, at_seq), at_seq, body=body)
+        made = branch(session, name, status, origin_at(store, run, at_seq), at_seq, body=body)
         if made is not None:
             return made._replace(head=at_seq)
-        if (row := store.find_run(entry.run)) is not None:
+        if (row := store.find_run(name)) is not None:
             return row
     raise restless(store, run)
 

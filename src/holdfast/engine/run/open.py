@@ -250,7 +250,7 @@ def _next_in_series(store: StorePort, run: str) -> str:
 
 
 async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
-    """The run's row; for a child of a fork, it may be borrowed from the origin. UnknownRun for mode resume."""
+    """The run's row; a child of a fork may be borrowed from its origin. UnknownRun for mode resume."""
     row = await runtime.store(session.store.find_run, run)
     here = here_now()
     is_child = here is not None and here.held.store is session.store and run.startswith(f"{here.held.run}/")

@@ -210,7 +210,7 @@ def _packed(
     moved: bool = False,
     upto: int = 0,
 ) -> _Packed:
-    """The manifest and parts of a run, without blobs; ``upto`` is the last event to export, 0 for the head."""
+    """The manifest and parts of a run, without blobs; ``upto`` is the last event to export, 0 for all."""
     runs: list[ExportedRun] = []
     parts: list[_Part] = []
     needed: set[str] = set()
