@@ -810,6 +810,8 @@ class StopSignal(_Explained):
     """The attempt must stop. A BaseException: frameworks swallow an Exception and call the tool again."""
 
     run: str
+    store: str = ""
+    """The URL of the run's store, set when the run's block is left: for the command that goes on."""
 
 
 class StepInDoubt(StopSignal):

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +13,14 @@ from tests.support.sources import nodes_of
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "holdfast"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    inside = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+    return inside.removesuffix("__init__").removesuffix(".")
+
+
+NAMES = {dotted(path) for path in MODULES}
 
 OPEN_TO_ALL = {"errors", "limits", "model", "_version"}
 LAYERS: dict[str, set[str]] = {
@@ -37,8 +46,13 @@ LAYERS: dict[str, set[str]] = {
 """From each layer, the layers it may know besides those open to all. Its own is always allowed; '' is the public face."""
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imported(path: Path) -> tuple[tuple[int, str], ...]:
     """Every holdfast module that a file imports: at the top, inside functions, and for type checkers."""
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[int, str]]:
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -48,15 +62,7 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             base = (node.module or "").removeprefix("holdfast").removeprefix(".")
             for alias in node.names:
                 inner = f"{base}.{alias.name}".strip(".")
-                is_module = (PACKAGE / (inner.replace(".", "/") + ".py")).exists() or (
-                    PACKAGE / inner.replace(".", "/")
-                ).is_dir()
-                yield node.lineno, inner if is_module else base
-
-
-def dotted(path: Path) -> str:
-    inside = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-    return inside.removesuffix("__init__").removesuffix(".")
+                yield node.lineno, inner if inner in NAMES else base
 
 
 def test_no_arrow_between_layers_points_back() -> None:

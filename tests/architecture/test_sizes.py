@@ -49,7 +49,7 @@ def test_most_functions_are_very_short() -> None:
 def test_every_test_says_what_it_shows() -> None:
     """A docstring on every test states the behaviour."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in nodes_of(path):
+        for node in ast.walk(tree_of(path)):  # nothing else walks these
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
                 assert ast.get_docstring(node), f"{path}:{node.lineno} {node.name}"
 

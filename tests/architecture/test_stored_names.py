@@ -13,6 +13,8 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 import holdfast
 from holdfast.codec.type_registry import is_buildable
 from holdfast.model import stored_names
@@ -88,12 +90,14 @@ def given_to_programs() -> set[type]:
     return found
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_a_program_is_given() -> None:
     """It is no search if it finds nothing: results of the store's methods, and what those hold."""
     found = {cls.__name__ for cls in given_to_programs()}
     assert {"Fact", "Diff", "ResumePlan", "ToolStats", "Event", "Rewound", "TakenIn", "CopiedRun"} <= found
 
 
+@pytest.mark.slow
 def test_everything_that_a_store_can_hold_has_a_fixed_name() -> None:
     """What a program is given, every noun of ``model``, and every error: add a row to ``model/stored_names.py``, as ``holdfast:Name``."""
     wanted = {cls for cls in given_to_programs() if is_buildable(cls) or issubclass(cls, BaseException)}
@@ -131,6 +135,7 @@ def test_later_names_do_not_follow_files() -> None:
     assert [name for name in PLACES if name not in frozen and not name.startswith("holdfast:")] == []
 
 
+@pytest.mark.slow
 def test_every_row_leads_to_what_it_names() -> None:
     """The module is there, and the class or function in it says of itself that it is defined there."""
     for name, (module, qualname) in PLACES.items():

@@ -53,12 +53,19 @@ def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Committer, "submit", checked)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _watched_loops() -> Iterator[list[str]]:
+    """Once for a module: it wraps each verb of two stores, which takes longer than many a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield watch(patch)
+
+
 @pytest.fixture(autouse=True)
-def _free_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _free_loops(_watched_loops: list[str]) -> Iterator[None]:
     """Whatever a behaviour test lets an async run do, no verb of a store holds its event loop."""
-    found = watch(monkeypatch)
+    _watched_loops.clear()
     yield
-    assert found == []
+    assert _watched_loops == []
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ What is intact comes out, what is lost is named, nothing that fails its checksum
 """
 
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -32,10 +33,11 @@ def large(number: int) -> str:
     return str(number) * 40_000
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dozen runs, some with contents of their own, a fork, a fact, a run that waits for an answer."""
-    url = f"sqlite:///{tmp_path / 'damaged.db'}"
+    place = tmp_path_factory.mktemp("sound")
+    url = f"sqlite:///{place / 'damaged.db'}"
     for which in range(_RUNS):
         with holdfast.run(f"run-{which:02}", store=url) as run:
             for number in range(25):
@@ -48,7 +50,14 @@ def url(tmp_path: Path) -> str:
     with pytest.raises(holdfast.Parked), holdfast.run("asks", store=url) as run:
         run.ask("May I?", returns=bool)
     holdfast.store(url)._port.close()
-    return url
+    return place
+
+
+@pytest.fixture
+def url(sound: Path, tmp_path: Path) -> str:
+    """A copy of that store, to damage."""
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+    return f"sqlite:///{tmp_path / 'damaged.db'}"
 
 
 def path_of(url: str) -> Path:

@@ -74,7 +74,10 @@ def put_dynamodb(name: str) -> str:
 
     target = table_for(name)
     client = client_of("dynamodb", target)
-    for line in content("dynamodb.jsonl").splitlines():
-        client.put_item(TableName=target.table, Item=unboxed(orjson.loads(line)))
+    items = [unboxed(orjson.loads(line)) for line in content("dynamodb.jsonl").splitlines()]
+    for start in range(0, len(items), 25):  # as many as a request may have
+        requests = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
+        answer = client.batch_write_item(RequestItems={target.table: requests})
+        assert not answer["UnprocessedItems"]
     client.close()
     return f"{target.url}{'&' if '?' in target.url else '?'}lease_s=1"

@@ -6,26 +6,50 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
+from typing import IO, Any, Self
 
 import pytest
+from tests.support.fork_server import Forked, ForkServer
 
 import holdfast
 
 PROGRAM = Path(__file__).parent / "programs" / "worker.py"
 DEADLINE_S = 60.0
 """Nothing here takes a second on an idle machine; this is for a busy one."""
+Process = Forked | subprocess.Popen[str]
 
 
 class Worker:
     """A child that tells JSON lines and is told words. ``hear`` waits, with a deadline, for what it tells."""
 
-    def __init__(self, arguments: Sequence[str], directory: Path, prefix: Sequence[str] = ()) -> None:
-        self.process = subprocess.Popen(
+    def __init__(self, process: Process, stdin: IO[str], stdout: IO[str]) -> None:
+        self.process = process
+        self._stdin, self._stdout = stdin, stdout
+        self.transcript: list[str] = []
+        self._lines: Queue[str | None] = Queue()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def forked(
+        cls, server: ForkServer, arguments: Sequence[str], directory: Path, env: Mapping[str, str]
+    ) -> Self:
+        theirs, ours = os.pipe()
+        told, telling = os.pipe()
+        process = server.start(
+            [str(PROGRAM), *arguments], cwd=directory, env={**os.environ, **env}, stdin=theirs, stdout=telling
+        )
+        os.close(theirs)
+        os.close(telling)
+        return cls(process, open(ours, "w"), open(told))
+
+    @classmethod
+    def spawned(cls, prefix: Sequence[str], arguments: Sequence[str], directory: Path) -> Self:
+        process = subprocess.Popen(
             [*prefix, sys.executable, str(PROGRAM), *arguments],
             cwd=directory,
             stdin=subprocess.PIPE,
@@ -33,18 +57,16 @@ class Worker:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.transcript: list[str] = []
-        self._lines: Queue[str | None] = Queue()
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return cls(process, process.stdin, process.stdout)
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self._stdout:
             self._lines.put(line)
         self._lines.put(None)
 
@@ -63,9 +85,8 @@ class Worker:
                 return told
 
     def tell(self, word: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
+        self._stdin.write(f"{word}\n")
+        self._stdin.flush()
 
     def signal(self, signum: int) -> None:
         """Signal this very process."""
@@ -93,8 +114,7 @@ class Worker:
             self.process.kill()  # stopped or not
             self.process.wait(DEADLINE_S)
         self._reader.join(DEADLINE_S)
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
+        for pipe in (self._stdin, self._stdout):
             try:
                 pipe.close()
             except BrokenPipeError:  # a word that it never read
@@ -104,13 +124,24 @@ class Worker:
 Start = Callable[..., Worker]
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Imports once what hundreds of workers need."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, fork_server: ForkServer) -> Iterator[Start]:
     """Start workers in this test's directory; all are ended with the test."""
     workers: list[Worker] = []
 
-    def start_one(*arguments: str, prefix: Sequence[str] = ()) -> Worker:
-        workers.append(Worker(arguments, tmp_path, prefix))
+    def start_one(*arguments: str, prefix: Sequence[str] = (), **env: str) -> Worker:
+        if prefix:
+            workers.append(Worker.spawned(prefix, arguments, tmp_path))
+        else:
+            workers.append(Worker.forked(fork_server, arguments, tmp_path, env))
         return workers[-1]
 
     yield start_one

@@ -21,20 +21,15 @@ Ledger = Callable[[], list[str]]
 MINUTE_S = 60
 
 
-def clock(off_s: int) -> list[str]:
-    """The command that starts a worker with a wrong clock."""
-    return ["env", f"CLOCK_OFF_S={off_s}"]
-
-
 @pytest.mark.parametrize(("holder_s", "rival_s"), [(0, MINUTE_S), (0, -MINUTE_S), (MINUTE_S, -MINUTE_S)])
 def test_a_living_holder_is_not_taken_over(
     start: "Start", impatient: str, ledger: Ledger, holder_s: int, rival_s: int
 ) -> None:
     """Whoever comes is told who holds the run, whatever the two clocks say of its beat."""
-    holder = start("work", impatient, prefix=clock(holder_s))
+    holder = start("work", impatient, CLOCK_OFF_S=str(holder_s))
     holder.hear("entered")
     holder.hear("inside")
-    rival = start("work", impatient, prefix=clock(rival_s))
+    rival = start("work", impatient, CLOCK_OFF_S=str(rival_s))
     assert f"process {holder.pid} " in rival.hear("refused")["owner"]
     assert rival.wait() == 0
     holder.tell("pay")
@@ -49,7 +44,7 @@ def test_a_clock_that_is_behind_takes_a_silent_holders_run(start: "Start", impat
     holder.hear("entered")
     holder.hear("paused")
     holder.stop()
-    successor = start("work", impatient, "pause", prefix=clock(-MINUTE_S))
+    successor = start("work", impatient, "pause", CLOCK_OFF_S=str(-MINUTE_S))
     assert successor.hear("entered")["attempt"] == 2
 
 
@@ -57,11 +52,13 @@ def test_of_many_with_different_clocks_one_takes_a_silent_holders_run(
     start: "Start", impatient: str, ledger: Ledger
 ) -> None:
     """Once, though some think that the holder has been silent for a minute and others that it beat in the future."""
-    holder = start("work", impatient, "pause", prefix=clock(MINUTE_S // 2))
+    holder = start("work", impatient, "pause", CLOCK_OFF_S=str(MINUTE_S // 2))
     holder.hear("entered")
     holder.hear("paused")
     holder.stop()
-    rivals = [start("work", impatient, "pause", prefix=clock(s)) for s in (-MINUTE_S, 0, MINUTE_S, -MINUTE_S)]
+    rivals = [
+        start("work", impatient, "pause", CLOCK_OFF_S=str(s)) for s in (-MINUTE_S, 0, MINUTE_S, -MINUTE_S)
+    ]
     heard = {rival: rival.hear("entered", "refused")["told"] for rival in rivals}
     assert sorted(heard.values()) == ["entered", "refused", "refused", "refused"]
     (successor,) = [rival for rival, told in heard.items() if told == "entered"]

@@ -83,13 +83,16 @@ def test_one_run_leaves_before_another(
     worker.hear("inside")
     worker.hear("inside")
     worker.signal(signum)
-    worker.hear("leaving")
+    if signum == signal.SIGINT:
+        worker.hear("leaving")
     deadline = time.monotonic() + 60
     while store.get("run-0").lease.owner:
         assert time.monotonic() < deadline, "the other run was never left"
         time.sleep(0.01)
     worker.tell("pay")
     worker.hear("paid")
+    if signum == signal.SIGTERM:
+        worker.hear("leaving")
     assert worker.wait() == EXIT[signum], "".join(worker.transcript)
     assert ledger() == [str(worker.pid)]
     found = {info.run: (info.status, info.lease.owner) for info in store.runs()}
@@ -97,13 +100,129 @@ def test_one_run_leaves_before_another(
     assert store.doubts("run-paying") == []
 
 
-@over_shared_stores
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_interrupted_inside_a_payment(
-    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
+PAYMENTS = [
+    ("interrupt", ("once",)),
+    ("interrupt", ("nested",)),
+    ("interrupt", ("timed",)),
+    ("interrupt", ("twice",)),
+    ("interrupt_async", ("awaited",)),
+    ("interrupt_async", ("beside",)),
+    ("interrupt_async", ("nested",)),
+    ("interrupt_async", ("twice",)),
+]
+"""Where a payment is when SIGTERM comes: in the main thread, in a run inside the run, in a thread with a timeout, before
+another one; in a coroutine, beside another task, in a run of another task, before another one."""
+
+
+@pytest.mark.parametrize(("mode", "options"), PAYMENTS)
+def test_a_payment_ends_before_the_program(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, mode: str, options: tuple[str, ...]
 ) -> None:
-    """A once tool that is cut off by the signal is in doubt, and the run says so."""
-    worker = start("interrupt", url, "once")
+    """After SIGTERM a once call in flight comes to its end; then the attempt is interrupted, and nothing is in doubt.
+
+    No further call begins: of two payments the second is not made. Started again, the program has its receipt.
+    """
+    check_payment_ends(start, url, ledger, store, mode, options)
+
+
+@over_shared_stores
+@pytest.mark.parametrize(("mode", "options"), [("interrupt", ("once",)), ("interrupt_async", ("awaited",))])
+def test_a_payment_ends_on_every_store(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, mode: str, options: tuple[str, ...]
+) -> None:
+    """The same, wherever the outcome is written."""
+    check_payment_ends(start, url, ledger, store, mode, options)
+
+
+def check_payment_ends(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, mode: str, options: tuple[str, ...]
+) -> None:
+    worker = start(mode, url, *options)
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    worker.tell("pay")
+    worker.hear("paid")
+    assert worker.wait() == EXIT[signal.SIGTERM], "".join(worker.transcript)
+    assert ledger() == [str(worker.pid)]
+    for info in store.runs():
+        assert (info.status, info.lease.owner, store.doubts(info.run)) == ("interrupted", "", []), info.run
+    paying = "run/inner" if "nested" in options else "run"
+    found = [e.kind for e in store.events(paying) if e.name == "charge"]
+    assert found == ["step.started", "step.finished"]
+
+    if options in {("beside",), ("nested",)} and mode == "interrupt_async":
+        return  # its other task would sleep on
+    again = start(mode, url, *options)
+    if options == ("twice",):
+        again.hear("inside")
+        again.tell("pay")
+        again.hear("paid")
+    again.hear("finished")
+    assert again.wait() == 0
+    assert len(ledger()) == (2 if options == ("twice",) else 1)
+
+
+@pytest.mark.parametrize(("mode", "options"), PAYMENTS)
+@pytest.mark.parametrize("why", ["told again", "time is up"])
+def test_a_payment_is_not_waited_for_forever(
+    start: "Start",
+    url: str,
+    ledger: Ledger,
+    store: holdfast.Store,
+    mode: str,
+    options: tuple[str, ...],
+    why: str,
+) -> None:
+    """A second SIGTERM, or the end of ``drain_s``, cuts the call off at once: it is in doubt, and the run says so."""
+    worker = start(mode, url, *options, *(("drain=0.2",) if why == "time is up" else ()))
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    paying = "run/inner" if "nested" in options else "run"
+    deadline = time.monotonic() + 60
+    while store.get(paying).lease.owner:
+        assert time.monotonic() < deadline, "it goes on waiting"
+        if why == "told again":  # two signals that come at once are one
+            worker.signal(signal.SIGTERM)
+        time.sleep(0.05)
+    if mode == "interrupt_async":
+        worker.tell("pay")  # no signal ends a thread that runs a plain function: the interpreter waits for it
+    assert worker.wait() == EXIT[signal.SIGTERM], "".join(worker.transcript)
+    assert [doubt.step for doubt in store.doubts(paying)] == ["charge"]
+    assert store.get(paying).status == "in_doubt"
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"), [("interrupt", ("once", "own")), ("interrupt_async", ("awaited", "own"))]
+)
+def test_a_handler_of_the_users_own(
+    start: "Start", url: str, ledger: Ledger, store: holdfast.Store, mode: str, options: tuple[str, ...]
+) -> None:
+    """SIGTERM is the program's business where it handles it: nothing is interrupted."""
+    worker = start(mode, url, *options)
+    worker.hear("inside")
+    worker.signal(signal.SIGTERM)
+    worker.hear("handled")
+    worker.tell("pay")
+    worker.hear("paid")
+    worker.hear("finished")
+    assert worker.wait() == 0
+    assert store.get("run").status == "finished"
+
+
+@over_shared_stores
+@pytest.mark.parametrize(
+    ("signum", "options"), [(signal.SIGTERM, ("drain=0",)), (signal.SIGINT, ())], ids=["SIGTERM", "SIGINT"]
+)
+def test_interrupted_inside_a_payment(
+    start: "Start",
+    url: str,
+    ledger: Ledger,
+    store: holdfast.Store,
+    signum: signal.Signals,
+    options: tuple[str, ...],
+) -> None:
+    """A once tool that is cut off by the signal is in doubt, and the run says so: by Ctrl-C, or where it gets no time."""
+    worker = start("interrupt", url, "once", *options)
     worker.hear("inside")
     worker.signal(signum)
     assert worker.wait() == EXIT[signum], "".join(worker.transcript)
@@ -118,13 +237,19 @@ def test_interrupted_inside_a_payment(
 def test_payment_in_a_thread_is_followed_to_its_end(
     start: "Start", url: str, ledger: Ledger, store: holdfast.Store, signum: signal.Signals
 ) -> None:
-    """In an event loop a plain once tool runs in a thread, which no cancellation stops: its outcome is waited for."""
+    """In an event loop a plain once tool runs in a thread, which no cancellation stops: its outcome is waited for.
+
+    Ctrl-C cancels the task meanwhile; SIGTERM does that when the call has ended.
+    """
     worker = start("interrupt_async", url, "once")
     worker.hear("inside")
     worker.signal(signum)
-    worker.hear("leaving")
+    if signum == signal.SIGINT:
+        worker.hear("leaving")
     worker.tell("pay")
     worker.hear("paid")
+    if signum == signal.SIGTERM:
+        worker.hear("leaving")
     assert worker.wait() == EXIT[signum], "".join(worker.transcript)
     assert ledger() == [str(worker.pid)]
     assert store.get("run").status == "interrupted"
@@ -240,7 +365,6 @@ def test_told_again(
     worker = start(mode, url, *arguments)
     worker.hear("inside")
     worker.signal(signal.SIGTERM)
-    worker.hear("leaving")
     deadline = time.monotonic() + 60
     while store.get("run").lease.owner:
         assert time.monotonic() < deadline, "it goes on waiting"

@@ -10,8 +10,6 @@ child that tells nobody; suspects that run beside each other; a late letter that
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fork_server import ForkServer
 
 import holdfast
 from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import RunRow
 
 PROGRAMS = Path(__file__).parent / "programs"
-HOLDFAST = "from holdfast.cli import main; main()"
 DEADLINE_S = 60.0
 """For a busy machine; an idle one takes a second or two."""
 
@@ -33,11 +31,11 @@ DEADLINE_S = 60.0
 class Hand:
     """A worker process; what it tells goes to a file."""
 
-    def __init__(self, command: list[str], place: Path, number: int) -> None:
+    def __init__(self, server: ForkServer, command: list[str], place: Path, number: int) -> None:
         self._log = place / f"worker-{number}.log"
-        with self._log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, *command], cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        with self._log.open("wb") as output, Path(os.devnull).open("rb") as nothing:
+            self.process = server.start(
+                command, cwd=place, env=os.environ, stdin=nothing.fileno(), stdout=output.fileno()
             )
 
     @property
@@ -75,23 +73,32 @@ class Hand:
 class Scene:
     """A store, the directory that is the world, and the workers in it."""
 
-    def __init__(self, url: str, place: Path) -> None:
+    def __init__(self, url: str, place: Path, server: ForkServer) -> None:
         self.url, self.place = url, place
+        self._server = server
         self.store = holdfast.store(url)
-        self.runtime: list[Hand] = []
+        self.hands: list[Hand] = []
 
     def start(self, *options: str) -> Hand:
         """``holdfast worker`` with these options, once it has begun to claim."""
         return self._started(
-            ["-c", HOLDFAST, "worker", str(PROGRAMS / "served.py"), "--store", self.url, "--json", *options]
+            [
+                str(PROGRAMS / "command.py"),
+                "worker",
+                str(PROGRAMS / "served.py"),
+                "--store",
+                self.url,
+                "--json",
+                *options,
+            ]
         )
 
     def start_skewed(self, seconds: float) -> Hand:
         return self._started([str(PROGRAMS / "skewed.py"), self.url, str(seconds)])
 
     def _started(self, command: list[str]) -> Hand:
-        hand = Hand(command, self.place, len(self.runtime))
-        self.runtime.append(hand)
+        hand = Hand(self._server, command, self.place, len(self.hands))
+        self.hands.append(hand)
         return hand
 
     def submit(self, agent: str, run: str, **inputs: Any) -> str:
@@ -108,7 +115,7 @@ class Scene:
 
         def told() -> str:
             stand = {run: self.store.get(run).status for run in runs}
-            return f"{stand}\n" + "\n".join(hand.told() for hand in self.runtime)
+            return f"{stand}\n" + "\n".join(hand.told() for hand in self.hands)
 
         eventually(
             lambda: all((row.status, row.lease.owner) == (status, "") for row in map(self.row, runs)), told
@@ -118,7 +125,7 @@ class Scene:
         """Wait until the run stands at its gate; the process that it is in."""
         path = self.place / f"inside-{run}"
         eventually(
-            lambda: path.exists() and path.read_text(), lambda: "\n".join(h.told() for h in self.runtime)
+            lambda: path.exists() and path.read_text(), lambda: "\n".join(h.told() for h in self.hands)
         )
         return int(path.read_text())
 
@@ -138,7 +145,7 @@ class Scene:
 
     def drain(self) -> list[int]:
         """Tell all that live to end; how they did."""
-        living = [hand for hand in self.runtime if hand.process.poll() is None]
+        living = [hand for hand in self.hands if hand.process.poll() is None]
         for hand in living:
             hand.until("started")
             hand.signal(signal.SIGTERM)
@@ -153,15 +160,15 @@ def eventually(holds: Callable[[], object], told: Callable[[], str]) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, tmp_path: Path, fork_server: ForkServer) -> Iterator[Scene]:
     """A store whose leases are short, so that silence is noticed soon."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'shared.db'}?lease_s=1"
     else:
         url = f"{request.getfixturevalue('postgres_url')}&lease_s=1"
-    made = Scene(url, tmp_path)
+    made = Scene(url, tmp_path, fork_server)
     yield made
-    for hand in made.runtime:
+    for hand in made.hands:
         hand.end()
     made.store.close()
 
@@ -175,7 +182,7 @@ def test_each_run_is_run_by_one_of_three_workers(scene: Scene) -> None:
     assert scene.drain() == [0, 0, 0]
     assert {run: scene.attempts(run) for run in runs} == {run: ["finished"] for run in runs}
     assert scene.paid() == dict.fromkeys(runs, 1)
-    assert {line["pid"] for line in scene.lines("ledger")} == {hand.pid for hand in scene.runtime}
+    assert {line["pid"] for line in scene.lines("ledger")} == {hand.pid for hand in scene.hands}
 
 
 def test_the_runs_of_a_killed_worker_are_finished_by_the_others(scene: Scene) -> None:
@@ -184,7 +191,7 @@ def test_the_runs_of_a_killed_worker_are_finished_by_the_others(scene: Scene) ->
     for _ in range(3):
         scene.start("--concurrency", "2")
     holders = {run: scene.until_inside(run) for run in runs}
-    victim = next(hand for hand in scene.runtime if hand.pid == holders["run-0"])
+    victim = next(hand for hand in scene.hands if hand.pid == holders["run-0"])
     victim.signal(signal.SIGKILL)
     assert victim.wait() == -signal.SIGKILL
     scene.open_gates()
@@ -260,22 +267,22 @@ def test_a_poisonous_run_is_parked_and_takes_nobody_along(scene: Scene) -> None:
     poison = scene.submit("poison", "poison")
 
     def keep_up() -> bool:
-        if not scene.runtime or scene.runtime[-1].process.poll() is not None:
+        if not scene.hands or scene.hands[-1].process.poll() is not None:
             scene.start("--crashes", "3", "--concurrency", "8")
         return all(
             scene.store.get(run).status == ("parked" if run == poison else "finished")
             for run in (*innocent, poison)
         )
 
-    eventually(keep_up, lambda: "\n".join(hand.told() for hand in scene.runtime))
+    eventually(keep_up, lambda: "\n".join(hand.told() for hand in scene.hands))
     assert scene.drain() == [0]
-    assert [hand.process.returncode for hand in scene.runtime[:-1]] == [-signal.SIGKILL] * 4
+    assert [hand.process.returncode for hand in scene.hands[:-1]] == [-signal.SIGKILL] * 4
     assert scene.attempts(poison) == ["crashed"] * 4 + ["parked"]
     row = scene.row(poison)
     assert (row.due_at, row.lease.owner) == (None, "")
-    (parked,) = scene.runtime[-1].reports("parked")
+    (parked,) = scene.hands[-1].reports("parked")
     assert "3 attempts crashed" in parked["text"]
-    for hand in scene.runtime[1:-1]:
+    for hand in scene.hands[1:-1]:
         assert f"process {hand.pid}" in parked["text"]
     assert scene.paid() == dict.fromkeys(innocent, 1)
 
@@ -315,7 +322,7 @@ def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_more(scene: Sce
     keys = {line["key"] for line in scene.lines("ledger")}
     assert len(keys) == 1
     assert {line["pid"] for line in scene.lines("ledger")} == {
-        hand.pid for hand in (scene.runtime if effect == "idempotent" else [first])
+        hand.pid for hand in (scene.hands if effect == "idempotent" else [first])
     }
 
 

@@ -22,7 +22,7 @@ _OURS = os.path.dirname(holdfast.__file__)
 
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is found from now on, in memory and in SQLite: the verb, and the functions that led to it."""
+    """What is found as long as the patch lasts, in memory and in SQLite: the verb, and the functions that led to it."""
     found: list[str] = []
     for store in (MemoryStore, SqliteStore):
         for name in VERBS:

@@ -345,6 +345,7 @@ def test_the_newest_of_each_section_are_kept() -> None:
     )
 
 
+@pytest.mark.slow
 def test_more_room_never_shows_less() -> None:
     """Whatever a smaller budget has room for, a larger one has too; and none is exceeded."""
     journal = busy(20)

@@ -219,6 +219,7 @@ def test_long_texts_by_their_words() -> None:
     assert change.text.pieces == ()
 
 
+@pytest.mark.slow
 def test_only_the_neighbourhood_is_read() -> None:
     """To recognise one message among 20,000, the packs of the others are not needed.
 

@@ -84,6 +84,7 @@ def test_an_edit_writes_what_changed(edit: Callable[[list[Any]], list[Any]], con
     assert gather(root, beds.fetch) == after
 
 
+@pytest.mark.slow
 def test_a_typical_edit_adds_a_few_hundred_bytes() -> None:
     """Over fifty appends to 10,000 messages, compressed, the mean beside the content is below 700 bytes."""
     from holdfast.codec.blobs import pack
@@ -129,6 +130,7 @@ def test_a_long_text_is_stored_in_pieces() -> None:
         assert written < 4 * limits.STATE_PIECE_BYTES_MAX + 6_000
 
 
+@pytest.mark.slow
 def test_very_many_small_keys() -> None:
     """They are planted in runs; changing one writes its run and those above it."""
     beds = Beds()
@@ -163,6 +165,7 @@ def test_equal_elements_are_cut_nevertheless() -> None:
         assert written < 30_000
 
 
+@pytest.mark.slow
 def test_what_looks_like_a_reference_is_none() -> None:
     """A user's own ["#", …] comes back as it was, inline, in a node, and at the beginning of a run."""
     likes: list[Any] = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hin
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import IfFinished, Opening
+from holdfast.api.excepthook import EXIT_DONE, exit_code_of
 from holdfast.api.run import Run
 from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
@@ -18,7 +19,7 @@ from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.steps.call_options import budget_of, policy_of
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal, Terminated
+from holdfast.errors import HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.loops import LoopPolicy
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Place = str | os.PathLike[str] | Store | None
-
-EXIT_DONE, EXIT_REFUSED, EXIT_MISUSE, EXIT_WAITING = 0, 1, 2, 3
 
 agents: dict[str, "Agent[Any, Any]"] = {}
 """The entry points this process knows, by name."""
@@ -151,12 +150,8 @@ class Agent(Generic[P, R]):
                 import asyncio
 
                 result = asyncio.run(result)
-        except Misuse as wrong:
-            return _tell(wrong, EXIT_MISUSE)
-        except HoldfastError as refused:
-            return _tell(refused, EXIT_REFUSED)
-        except StopSignal as stop:
-            return _tell(stop, EXIT_REFUSED if isinstance(stop, (Diverged, Cancelled)) else EXIT_WAITING)
+        except (HoldfastError, StopSignal) as refused:
+            return _tell(refused)
         except (KeyboardInterrupt, Terminated):
             return 128 + (2 if isinstance(sys.exc_info()[1], KeyboardInterrupt) else 15)
         if result is not None:
@@ -238,6 +233,6 @@ def inputs_in(text: str) -> dict[str, Any]:
     return inputs
 
 
-def _tell(error: HoldfastError | StopSignal, code: int) -> int:
+def _tell(error: HoldfastError | StopSignal) -> int:
     sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
-    return code
+    return exit_code_of(error)

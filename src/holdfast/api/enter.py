@@ -6,6 +6,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.api import excepthook
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
@@ -14,7 +15,7 @@ from holdfast.engine.run.close import leave
 from holdfast.engine.run.open import Entry, enter
 from holdfast.engine.run.store_session import StoreSession, held_runs
 from holdfast.engine.steps.call_options import budget_of, choose, policy_of
-from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive, is_cancellation
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S
 from holdfast.model.budget import Budget
@@ -144,12 +145,15 @@ class Opening:
     def __enter__(self) -> Run:
         from holdfast.engine.run import sigterm
 
-        self._has_handler = sigterm.install()
+        self._has_handler = sigterm.MAIN.install()
         try:
-            return self.open()
+            run = self.open()
         except BaseException:
             self._restore_signal()
             raise
+        if self._has_handler:
+            run._held.sigterm = sigterm.MAIN  # noqa: SLF001 - its own handle
+        return run
 
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
@@ -167,12 +171,15 @@ class Opening:
 
         session = await AWAITING.store(self._session)
         try:
-            self._watch = sigterm.install_in_loop(current_task())
+            self._watch = sigterm.install_in_loop(current_task(), self._entry.drain_s)
             held = await enter(AWAITING, session, self._entry)
-        except BaseException:
-            if self._watch is not None:
-                self._watch.undo()
+        except BaseException as error:
+            is_last = self._watch is not None and self._watch.undo()
+            if is_last and is_cancellation(error):
+                raise Terminated from error
             raise
+        if self._watch is not None:
+            held.sigterm, self._watch.held = self._watch, held
         self._run = handle = AsyncRun(held, self._entry)
         self._token = CALL_SITE.set(CallSite(held, "", held.root))
         return handle
@@ -181,8 +188,6 @@ class Opening:
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> bool:
         assert isinstance(self._run, AsyncRun)
-        import asyncio
-
         held = self._run._held  # noqa: SLF001 - its own handle
         watch = self._watch
         is_last = False
@@ -190,10 +195,12 @@ class Opening:
             raised = await leave(
                 held, AWAITING, self._entry, error, is_hurried=lambda: watch is None or watch.is_hurried
             )
+            if watch is not None:
+                await watch.wait_for_inner_runs()
         finally:
             self._reset()
             is_last = watch is not None and watch.undo()
-        if is_last and isinstance(raised, asyncio.CancelledError):
+        if is_last and raised is not None and is_cancellation(raised):
             raise Terminated from raised
         return self._conclude(error, raised)
 
@@ -203,6 +210,7 @@ class Opening:
                 problem=f"run {self._entry.run} was entered through this object before",
                 advice="call holdfast.run(...) again",
             )
+        excepthook.install()
         return session_at(self._store)
 
     def _conclude(self, error: BaseException | None, raised: BaseException | None) -> bool:
@@ -226,4 +234,4 @@ class Opening:
             from holdfast.engine.run import sigterm
 
             self._has_handler = False
-            sigterm.remove()
+            sigterm.MAIN.remove()

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import click
 
-from holdfast.api.agent import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
-from holdfast.errors import Cancelled, Diverged, HoldfastError, Misuse, StopSignal
+from holdfast.api.excepthook import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING, exit_code_of
+from holdfast.errors import HoldfastError, StopSignal
 from holdfast.stores.url import without_password
 
 __all__ = [
@@ -55,7 +55,7 @@ def error_message_of(error: BaseException) -> ErrorMessage | None:
     if isinstance(error, RefusedError):
         return ErrorMessage(error.code, str(error), error.hint)
     if isinstance(error, (HoldfastError, StopSignal)):
-        return ErrorMessage(_code_of(error), str(error), error.hint)
+        return ErrorMessage(exit_code_of(error), str(error), error.hint)
     if isinstance(error, click.ClickException):
         return _usage(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
@@ -63,14 +63,6 @@ def error_message_of(error: BaseException) -> ErrorMessage | None:
     if isinstance(error, BrokenPipeError):
         return ErrorMessage(EXIT_BROKEN_PIPE)
     return None
-
-
-def _code_of(error: HoldfastError | StopSignal) -> int:
-    if isinstance(error, Misuse):
-        return EXIT_MISUSE
-    if isinstance(error, StopSignal) and not isinstance(error, (Diverged, Cancelled)):
-        return EXIT_WAITING
-    return EXIT_REFUSED
 
 
 def _usage(error: click.ClickException) -> ErrorMessage:

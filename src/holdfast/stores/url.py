@@ -51,18 +51,26 @@ class _Store(StorePort, Protocol):
     def is_open(self) -> bool: ...
 
 
-def open_store(url: "StrPath | None" = None, *, start_dir: Path | None = None) -> StorePort:
+def open_store(
+    url: "StrPath | None" = None,
+    *,
+    start_dir: Path | None = None,
+    on_new: Callable[[str], None] = lambda _: None,
+) -> StorePort:
     """The open store at a URL or path, shared within this process; one that was closed is opened again.
 
     None means ``HOLDFAST_URL``, else the nearest ``.holdfast`` upwards from ``start_dir``, else a new one
-    there. Raises BadUrl, and whatever opening raises.
+    there. ``on_new`` gets the path of a file that is made. Raises BadUrl, and whatever opening raises.
     """
     place = place_of(url, start_dir=start_dir)
     with _opening:
         found = _open.get(place[:2])
         if found is None or not found.is_open:
+            is_new = place.scheme == "sqlite" and not Path(place.name).exists()
             found = _OPENERS[place.scheme](place)
             _open[place[:2]] = found
+            if is_new:
+                on_new(place.name)
         return found
 
 
@@ -123,6 +131,35 @@ def is_there(url: "StrPath | None" = None) -> bool:
     if place.scheme == "postgresql":
         return bool(_driver(place).is_there(place.name, place.password))
     return True
+
+
+def depends_on_directory(url: "StrPath | None") -> bool:
+    """Whether this URL or path names another file when the process is started in another directory."""
+    text = os.fspath(os.environ.get(ENVIRONMENT, "") if url is None else url)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme.lower() != "sqlite":
+        return False
+    path = unquote(rest.partition("?")[0])[1:] if separator else text
+    return not Path(path).expanduser().is_absolute()
+
+
+def nearest_store(start: str) -> str | None:
+    """The path of the store in the nearest ``.holdfast`` upwards from a directory, or None."""
+    found = _nearest(Path(start))
+    return str(found) if is_there(found) else None
+
+
+def is_nearest(url: str) -> bool:
+    """Whether a command in this directory finds the store without being given its URL. Raises BadUrl."""
+    return place_of(url)[:2] == place_of(_nearest(Path.cwd()))[:2]
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Whether two URLs name one store; False for one that names none."""
+    try:
+        return place_of(one)[:2] == place_of(other)[:2] if one and other else False
+    except BadUrl:
+        return False
 
 
 def find_open(url: "StrPath") -> StorePort | None:

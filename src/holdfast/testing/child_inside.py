@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from pkgutil import walk_packages
 from types import CodeType, ModuleType
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ _LATE: Final = (
     "traceback",
     "zstandard",
 )
-"""Modules that Holdfast imports late: loaded once in the fork server, they cost the children nothing."""
+"""Modules that Holdfast imports late, like its features: the fork server loads them once for all children."""
 
 
 def main(arguments: list[str]) -> None:
@@ -69,7 +70,13 @@ _codes: dict[Path, tuple[int, CodeType]] = {}
 
 
 def _load(preload: list[str]) -> None:
-    for module in (*_LATE, *preload):
+    package = Path(holdfast.__file__).parent
+    features = (
+        found.name
+        for layer in ("core", "engine")
+        for found in walk_packages([str(package / layer)], f"holdfast.{layer}.")
+    )
+    for module in (*_LATE, *features, *preload):
         import_module(module)
     for name in holdfast.__all__:
         getattr(holdfast, name)

@@ -1,11 +1,11 @@
 """Steps in doubt, with what helps a person to find out whether they happened."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
-from holdfast.model.run_info import Doubt
-from holdfast.views.value_text import value_line
+from holdfast.model.run_info import Doubt, StoppedCall
+from holdfast.views.value_text import one_line, readable, value_line
 
 
 class DoubtLine(NamedTuple):
@@ -18,6 +18,17 @@ class DoubtLine(NamedTuple):
     arguments: str
     idempotency_key: str
     owner: str
+    pending: str | None
+    id: str = ""
+
+
+class StoppedLine(NamedTuple):
+    """A call that was not made, and the recorded effects that it may be, as ``(id, call, state)``."""
+
+    step: str
+    key: str
+    call: str
+    effects: tuple[tuple[str, str, str], ...]
     pending: str | None
 
 
@@ -34,4 +45,19 @@ def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
         idempotency_key=body.get("idempotency_key", ""),
         owner=body.get("owner", ""),
         pending=doubt.pending,
+        id=doubt.id,
     )
+
+
+def stopped_line(stopped: StoppedCall) -> StoppedLine:
+    """The call and what it may be, each as one line."""
+    effects = tuple((one.id, _call(one.step, one.arguments), one.state) for one in stopped.effects)
+    return StoppedLine(
+        stopped.step, stopped.key, _call(stopped.step, stopped.arguments), effects, stopped.pending
+    )
+
+
+def _call(step: str, arguments: Any) -> str:
+    if not isinstance(arguments, dict):
+        return step
+    return one_line(f"{step}({', '.join(f'{name}={readable(value)}' for name, value in arguments.items())})")

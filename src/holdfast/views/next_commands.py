@@ -9,7 +9,7 @@ from holdfast.core.people.questions import example
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.model.event_fields import contents_of
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import Status, owner_name
 from holdfast.views.questions import unanswered
 
@@ -62,6 +62,7 @@ def next_action(
     builder: CommandBuilder,
     *,
     questions: Sequence[OpenQuestion] = (),
+    stopped: Sequence[StoppedCall] = (),
     drifted_from: str = "",
     circle: str = "",
     is_out_of_budget: bool = False,
@@ -85,11 +86,8 @@ def next_action(
         return NextAction(why, resume_choices(view, builder))
     if undecided:
         return NextAction(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, builder))
-    if info.status == "diverged":
-        return NextAction(
-            "the program's call differs from the record: restore its code, or accept the change",
-            _diverged_choices(info.run, view, builder, drifted_from),
-        )
+    if stopped or info.status == "diverged":
+        return _diverged(info.run, view, builder, stopped, drifted_from)
     if info.status == "parked" and is_out_of_budget:
         see = Choice(builder.holdfast("stats", info.run, "--cost"), "see what it was spent on")
         return NextAction(_OUT_OF_BUDGET, (see, *resume_choices(view, builder)))
@@ -198,6 +196,21 @@ def answer_choices(questions: Sequence[OpenQuestion], builder: CommandBuilder) -
     return tuple(choices)
 
 
+def _diverged(
+    run: str, view: View, builder: CommandBuilder, stopped: Sequence[StoppedCall], drifted_from: str
+) -> NextAction:
+    to_decide = [one for one in stopped if one.pending is None and one.effects]
+    if to_decide:
+        why = f"{to_decide[0].step} may be an effect that is recorded already: say which, or that it is new"
+        return NextAction(why, stopped_choices(run, to_decide, view, builder))
+    if stopped:
+        return NextAction("start its program again: it applies your decision", resume_choices(view, builder))
+    return NextAction(
+        "the program's call differs from the record: restore its code, or accept the change",
+        _diverged_choices(run, view, builder, drifted_from),
+    )
+
+
 def _diverged_choices(run: str, view: View, builder: CommandBuilder, drifted_from: str) -> tuple[Choice, ...]:
     see = Choice(builder.holdfast("log", run, "--kind", "drifted"), "see what differs")
     accept = Choice(
@@ -210,13 +223,24 @@ def _diverged_choices(run: str, view: View, builder: CommandBuilder, drifted_fro
     )
 
 
+def stopped_choices(
+    run: str, undecided: Sequence[StoppedCall], view: View, builder: CommandBuilder
+) -> tuple[Choice, ...]:
+    """What the first undecided call may be, with its most likely effect."""
+    effect = undecided[0].effects[0]
+    return (
+        Choice(builder.holdfast("resolve", run, effect.id, "--same"), "it is that one: its result answers"),
+        Choice(builder.holdfast("resolve", run, effect.id, "--new"), "it is a new one: make it"),
+        Choice(builder.holdfast("resolve", run, effect.id, "--abandon"), "the recorded one counts no more"),
+        *resume_choices(view, builder, meaning="then continue"),
+    )
+
+
 def resolve_choices(
     run: str, undecided: Sequence[Doubt], view: View, builder: CommandBuilder
 ) -> tuple[Choice, ...]:
     """The ways to settle the first undecided step."""
-    names = [doubt.step for doubt in undecided]
-    doubt = undecided[0]
-    step = doubt.step if names.count(doubt.step) == 1 else doubt.key
+    step = undecided[0].id
     return (
         Choice(builder.holdfast("resolve", run, step, "--done", "JSON"), "it happened, and returned this"),
         Choice(builder.holdfast("resolve", run, step, "--retry"), "it did not happen: do it now"),

@@ -16,12 +16,12 @@ from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.handoff import Loss, Promises
 from holdfast.model.recorded_command import Command
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import OVER, Status, owner_name
 from holdfast.views.cost import ModelCost, bill
 from holdfast.views.event_text import describe, loop_line
 from holdfast.views.handoff import HandoffOrigin, PromiseLine, losses_of, promise_lines, taken_from
-from holdfast.views.in_doubt import DoubtLine, doubt_line
+from holdfast.views.in_doubt import DoubtLine, StoppedLine, doubt_line, stopped_line
 from holdfast.views.next_commands import CommandBuilder, NextAction, next_action
 from holdfast.views.plan_progress import PlanItem, plan_items
 from holdfast.views.questions import QuestionLine, question_line, wait_words
@@ -83,6 +83,7 @@ class RunSummary(NamedTuple):
     plan: tuple[PlanItem, ...]
     steps: tuple[StepLine, ...]
     doubts: tuple[DoubtLine, ...]
+    stopped: tuple[StoppedLine, ...]
     questions: tuple[QuestionLine, ...]
     waits: tuple[WaitLine, ...]
     files: tuple[FileLine, ...]
@@ -104,6 +105,7 @@ def summarize(
     events: Sequence[Event],
     doubts: Sequence[Doubt],
     questions: Sequence[OpenQuestion] = (),
+    stopped: Sequence[StoppedCall] = (),
     *,
     now: float,
     size_bytes: int | None,
@@ -129,6 +131,7 @@ def summarize(
         ),
         steps=tuple(steps),
         doubts=tuple(doubt_line(doubt, view) for doubt in doubts),
+        stopped=tuple(map(stopped_line, stopped)),
         questions=tuple(question_line(asked) for asked in questions),
         waits=_waits(info, view),
         files=tuple(_files(view)),
@@ -146,6 +149,7 @@ def summarize(
             doubts,
             builder,
             questions=questions,
+            stopped=stopped,
             drifted_from=_drifted_from(events),
             circle=circle,
             is_out_of_budget=_is_out_of_budget(events),

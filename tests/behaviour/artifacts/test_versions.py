@@ -100,7 +100,7 @@ def test_pieces_make_the_whole(kind: str) -> None:
     rng = random.Random(3)
     data = {
         "random": rng.randbytes(2_000_000),
-        "text": b" ".join(rng.choice([b"alpha", b"beta", b"of", b"the"]) for _ in range(300_000)),
+        "text": b" ".join(rng.choices([b"alpha", b"beta", b"of", b"the"], k=300_000)),
         "zeros": bytes(1_700_000),
         "empty": b"",
         "short": b"x",

@@ -88,6 +88,7 @@ def test_the_first_page_is_read_alone(stores: tuple[Counting, Counting]) -> None
     assert calls["read_events"] == 20 + 2, "a fork's history is its origin's and its own"
 
 
+@pytest.mark.slow
 def test_a_later_page_reads_no_journals_before_it(stores: tuple[Counting, Counting]) -> None:
     """Only the rows of what is skipped."""
     for port in stores:
@@ -97,6 +98,7 @@ def test_a_later_page_reads_no_journals_before_it(stores: tuple[Counting, Counti
         assert len(port.reads) == 20
 
 
+@pytest.mark.slow
 def test_a_status_is_told_by_the_rows(stores: tuple[Counting, Counting]) -> None:
     """Of 2,000 runs 40 have failed: their journals are read, and no other."""
     for port in stores:
@@ -118,6 +120,7 @@ def test_looking_over_all_runs_keeps_nothing() -> None:
     assert not store._overviews._kept
 
 
+@pytest.mark.slow
 def test_entering_and_leaving_does_not_depend_on_the_others(stores: tuple[Counting, Counting]) -> None:
     """A new run, and one that is there."""
 
@@ -132,6 +135,7 @@ def test_entering_and_leaving_does_not_depend_on_the_others(stores: tuple[Counti
     assert not calls_of(stores, enter("known"))["list_runs"]
 
 
+@pytest.mark.slow
 def test_forking_and_rewinding_do_not_depend_on_the_others(stores: tuple[Counting, Counting]) -> None:
     """Nor does finding the forks again."""
 
@@ -147,6 +151,7 @@ def test_forking_and_rewinding_do_not_depend_on_the_others(stores: tuple[Countin
     assert not calls_of(stores, rewind)["list_runs"]
 
 
+@pytest.mark.slow
 def test_planning_one_run_looks_at_its_lineage_only(stores: tuple[Counting, Counting]) -> None:
     """As its holder does while it goes on: its origin, its forks, and the notes."""
 
@@ -190,6 +195,7 @@ def test_prune_plans_with_each_row_and_each_journal_once(policy: Retention) -> N
     assert found[1] <= 3 * found[0]
 
 
+@pytest.mark.slow
 def test_a_wide_lineage_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty forks of one run, and forks of those: each journal is read once, while it has room; else again, and no more is kept."""
     port = Counting(1)

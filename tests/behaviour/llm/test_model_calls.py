@@ -98,6 +98,7 @@ def _talk_so_long(turns: int, run: holdfast.Run) -> None:
     talk(run, Model(), turns)
 
 
+@pytest.mark.slow
 def test_a_conversation_costs_what_is_new_in_it(url: str) -> None:
     """Twice the turns take about twice the bytes, across restarts too. Planted: a request
     that a new attempt did not know again took 2.3 times."""

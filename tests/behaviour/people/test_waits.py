@@ -200,6 +200,7 @@ def test_a_letter_wakes_it_at_once(url: str, is_async: bool) -> None:
     assert time.monotonic() - began < 600
 
 
+@pytest.mark.slow
 def test_many_tasks_wait_on_one_thread(url: str) -> None:
     """However many runs sleep in one loop: one inbox wakeup, and each wakes when its time has come."""
     import asyncio
@@ -288,6 +289,7 @@ def test_retries_end_with_the_deadline(url: str, clock: "SetClock") -> None:
     assert max(calls) < deadline
 
 
+@pytest.mark.slow
 def test_a_try_ends_at_the_deadline(play: "Play", url: str) -> None:
     """A step that runs is out of time when the deadline comes, as with a timeout."""
 

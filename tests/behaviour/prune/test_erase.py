@@ -350,6 +350,7 @@ def test_beside_a_damaged_run_nothing_is_taken_away(store: holdfast.Store) -> No
     assert addresses(store) == set()
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """StoreBusy; the run is gone, and erasing again lets its bytes go."""
     monkeypatch.setattr(reclaiming, "BUSY_TIMEOUT_S", 0.3)

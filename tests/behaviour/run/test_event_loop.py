@@ -55,6 +55,7 @@ async def double(number: int) -> int:
     return number * 2
 
 
+@pytest.mark.slow
 def test_five_runs_on_a_slow_store_leave_the_loop_free(slow: Slow) -> None:
     """No verb is called in the loop's thread, and while each takes 30 ms the loop goes round. It stood for 3.2 s at a stretch."""
     store = holdfast.Store(slow)

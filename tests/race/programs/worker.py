@@ -110,10 +110,20 @@ def read_late(url: str) -> None:
 
 
 def interrupt(url: str, *options: str) -> None:
-    """Told to stop in the middle of a step: of a read one, or (``once``) of a payment."""
-    with holdfast.run("run", store=url) as run:
+    """Told to stop in the middle of a step: of a read one, or (``once``) of a payment, or of a nested run's."""
+    with holdfast.run("run", store=url, drain_s=drain_of(options)) as run:
         run.step("first", first)
-        if "once" in options:
+        if "own" in options:
+            signal.signal(signal.SIGTERM, lambda *_: tell("handled"))
+        if "nested" in options:
+            with holdfast.run("inner", drain_s=drain_of(options)):
+                charge()
+        elif "twice" in options:
+            run.once("charge", pay)
+            run.once("again", pay)
+        elif "timed" in options:
+            run.options(timeout_s=PATIENCE_S).once("charge", pay)
+        elif "once" in options:
             charge()
         else:
             run.step("slow", slow)
@@ -126,10 +136,37 @@ def slow() -> str:
     return "slow"
 
 
+def drain_of(options: tuple[str, ...]) -> float:
+    return next((float(option.removeprefix("drain=")) for option in options if "drain=" in option), 60.0)
+
+
+async def pay_async() -> dict[str, Any]:
+    """The effect, awaited: a cancellation reaches it."""
+    return await asyncio.shield(asyncio.to_thread(pay))
+
+
 async def interrupt_async(url: str, *options: str) -> None:
-    async with holdfast.run("run", store=url) as run:
+    if "own" in options:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, tell, "handled")
+    async with holdfast.run("run", store=url, drain_s=drain_of(options)) as run:
         await run.step("first", first)
-        if "once" in options:
+        if "nested" in options:
+
+            async def inner() -> None:
+                async with holdfast.run("inner", drain_s=drain_of(options)) as run:
+                    await run.once("charge", pay_async)
+
+            await asyncio.gather(inner(), run.step("slow", asyncio.sleep, 1000))
+        elif "beside" in options:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run.once("charge", pay_async))
+                group.create_task(run.step("slow", asyncio.sleep, 1000))
+        elif "twice" in options:
+            await run.once("charge", pay_async)
+            await run.once("again", pay_async)
+        elif "awaited" in options:
+            await run.once("charge", pay_async)
+        elif "once" in options:
             try:
                 # A plain function: it goes on in its thread when its task is cancelled.
                 await run.once("charge", pay)

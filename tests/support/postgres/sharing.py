@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from tests.support.postgres.server import Server, ask
+import psycopg
+from psycopg import sql as composing
+from tests.support.postgres.server import Server
 
 ENVIRONMENT = "HOLDFAST_TEST_POSTGRES_URL"
 
@@ -37,8 +39,12 @@ def new_schema() -> str:
 
 def drop_schema(url: str, schema: str) -> None:
     """With those that a test has made beside it, under longer names."""
-    for (name,) in ask(url, "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", schema):
-        ask(url, f'DROP SCHEMA "{name}" CASCADE')
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (schema,)
+        ).fetchall()
+        for (name,) in found:
+            connection.execute(composing.SQL("DROP SCHEMA {} CASCADE").format(composing.Identifier(name)))
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 import os
 from typing import TYPE_CHECKING
 
+from holdfast.api.store.new_store import open_or_make
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import StoreSession, session_of
 from holdfast.limits import LEASE_S
-from holdfast.stores.url import lease_s_of, open_store
+from holdfast.stores.url import lease_s_of
 
 if TYPE_CHECKING:
     from holdfast.api.store.store import Store
@@ -19,4 +20,4 @@ def session_at(place: "str | os.PathLike[str] | Store | None") -> StoreSession:
     here = here_now() if place is None else None
     if here is not None and here.held.is_ours:
         return session_of(here.held.store)
-    return session_of(open_store(place), lease_s=lease_s_of(place) or LEASE_S)
+    return session_of(open_or_make(place), lease_s=lease_s_of(place) or LEASE_S)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.api.store.change_runs import Moving
+from holdfast.api.store.new_store import open_or_make
 from holdfast.api.store.place import session_at
 from holdfast.api.store.read_runs import Reading
 from holdfast.api.store.settle import How, Settling
@@ -49,7 +50,7 @@ class Store(Settling, Moving):
 
 def store(url: "str | os.PathLike[str] | None" = None) -> Store:
     """The store at this URL or path; without one, ``HOLDFAST_URL``, the nearest ``.holdfast`` upwards, or a new one here."""
-    return Store(open_store(url), lease_s=lease_s_of(url) or LEASE_S)
+    return Store(open_or_make(url), lease_s=lease_s_of(url) or LEASE_S)
 
 
 def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:

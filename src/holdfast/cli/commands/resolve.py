@@ -12,17 +12,25 @@ from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedErr
 from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span, text
-from holdfast.cli.output.show_blocks import doubt_blocks
-from holdfast.model.run_info import Doubt
-from holdfast.views.in_doubt import doubt_line
+from holdfast.cli.output.show_blocks import doubt_blocks, stopped_blocks
+from holdfast.model.run_info import Doubt, StoppedCall
+from holdfast.views.in_doubt import doubt_line, stopped_line
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import CommandBuilder, is_workers, resolve_choices, resume_choices
+from holdfast.views.next_commands import (
+    CommandBuilder,
+    is_workers,
+    resolve_choices,
+    resume_choices,
+    stopped_choices,
+)
 
 _MEANINGS: Final[dict[How, str]] = {
     "done": "it counts as done: the program gets this value, and nothing runs",
     "retry": "it runs again, under the same idempotency key",
     "failed": "it counts as failed: the program gets a RuntimeError with this message",
     "abandon": "the recorded call is set aside: the program continues without it",
+    "same": "the stopped call is this effect: the program gets its recorded result, and nothing runs",
+    "new": "the stopped call is a new effect: it is made when the run continues",
 }
 
 
@@ -34,9 +42,16 @@ class Decision(NamedTuple):
     message: str = ""
 
 
+class Target(NamedTuple):
+    """What a decision is about: a step, and of a stopped call the key of that call."""
+
+    step: str
+    asked: str | None = None
+
+
 @click.command()
 @click.argument("run")
-@click.argument("step", required=False)
+@click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--done", "done", metavar="JSON", help="It happened, and returned this; - reads it from stdin.")
 @click.option("--retry", is_flag=True, help="It did not happen: let it run again, under the same key.")
 @click.option(
@@ -48,58 +63,73 @@ class Decision(NamedTuple):
     help="It failed: raise that in the program.",
 )
 @click.option("--abandon", is_flag=True, help="The program does not make this call any more: set it aside.")
+@click.option("--same", is_flag=True, help="The stopped call is this recorded effect.")
+@click.option("--new", is_flag=True, help="The stopped call is a new effect: make it.")
+@click.option("--all", "everything", is_flag=True, help="Decide the same about every open one.")
 @click.option("--by", metavar="NAME", help="Who decides. Default: you.")
 @common_options
 def command(
     *,
     run: str,
-    step: str | None,
+    steps: tuple[str, ...],
     done: str | None,
     retry: bool,
     failed: str | None,
     abandon: bool,
+    same: bool,
+    new: bool,
+    everything: bool,
     by: str | None,
     url: str | None,
     as_json: bool,
 ) -> int:
-    """Settle a step in doubt. Without an option, list the steps in doubt; exit code 3 if there are any.
+    """Settle steps in doubt, or say what a stopped call is. Without an option, list them; exit code 3 if any.
 
-    STEP is the step's name, or its key if several steps have that name. You may leave it out while exactly
-    one step is in doubt. Your decision is durable at once; the run applies it when it continues.
+    STEP is an id like d7, the step's name, or its key. You may leave it out while exactly one is open. Your
+    decision is durable at once; the run applies it when it continues.
 
     \b
     Example:
       holdfast resolve debt-cycles
-      holdfast resolve debt-cycles create_contact --done '{"id": 7}'
-      holdfast resolve debt-cycles create_contact --retry
+      holdfast resolve debt-cycles d7 --done '{"id": 7}'
+      holdfast resolve debt-cycles d7 d9 --retry
+      holdfast resolve debt-cycles --all --abandon
     """  # noqa: D301 - click's own mark
     run = run_only(run, "resolve")
-    decision = _decision(done, retry, failed, abandon)
+    flags = {"retry": retry, "abandon": abandon, "same": same, "new": new}
+    decision = _decision(done, failed, [how for how, is_given in flags.items() if is_given])
     store = open_existing(url)
-    doubts = store.doubts(run)
+    doubts, stopped = store.doubts(run), store.stopped_calls(run)
+    at = command_builder_for(store, run, url)
     if decision is None:
         return _list(
-            store, command_builder_for(store, run, url), run, _matching(run, step, doubts), as_json=as_json
+            store, at, run, _matching(run, steps, doubts), stopped if not steps else (), as_json=as_json
         )
-    chosen = step or _only(run, doubts).key
-    settled = store.resolve(run, chosen, decision.how, value=decision.value, message=decision.message, by=by)
-    _tell(store, command_builder_for(store, run, url), settled, decision, as_json=as_json)
+    targets = _targets(run, steps, decision.how, doubts, stopped, everything=everything)
+    settled = [
+        store.resolve(
+            run,
+            target.step,
+            decision.how,
+            value=decision.value,
+            message=decision.message,
+            asked=target.asked,
+            by=by,
+        )
+        for target in targets
+    ]
+    _tell(store, at, settled, decision, as_json=as_json)
     return EXIT_DONE
 
 
 # -- input ---------------------------------------------------------------------------------------------------
 
 
-def _decision(done: str | None, retry: bool, failed: str | None, abandon: bool) -> Decision | None:
+def _decision(done: str | None, failed: str | None, flags: list[Any]) -> Decision | None:
     given = [
-        name
-        for name, is_given in (
-            ("--done", done is not None),
-            ("--retry", retry),
-            ("--failed", failed is not None),
-            ("--abandon", abandon),
-        )
-        if is_given
+        *(["--done"] if done is not None else []),
+        *(["--failed"] if failed is not None else []),
+        *(f"--{how}" for how in flags),
     ]
     if len(given) > 1:
         raise RefusedError(
@@ -109,9 +139,63 @@ def _decision(done: str | None, retry: bool, failed: str | None, abandon: bool) 
         return Decision("done", value=_json(sys.stdin.read() if done == "-" else done))
     if failed is not None:
         return Decision("failed", message=failed)
-    if retry:
-        return Decision("retry")
-    return Decision("abandon") if abandon else None
+    return Decision(flags[0]) if flags else None
+
+
+def _targets(
+    run: str,
+    steps: Sequence[str],
+    how: How,
+    doubts: Sequence[Doubt],
+    stopped: Sequence[StoppedCall],
+    *,
+    everything: bool,
+) -> list[Target]:
+    """What the decision is about. All of it is checked before anything is decided."""
+    if everything and steps:
+        raise RefusedError("--all and a step contradict each other", "give one of them", code=EXIT_MISUSE)
+    undecided = [one for one in stopped if one.pending is None and one.effects]
+    if how in {"same", "new"}:
+        return _stopped_targets(run, steps, how, undecided, everything=everything)
+    open_doubts = [doubt for doubt in doubts if doubt.pending is None]
+    if everything:
+        effects = {effect.key for one in undecided for effect in one.effects} if how == "abandon" else set()
+        keys = [
+            *(doubt.key for doubt in open_doubts),
+            *sorted(effects - {doubt.key for doubt in open_doubts}),
+        ]
+        if not keys:
+            raise RefusedError(f"nothing is open in run {run}", f"`holdfast show {run}` shows its status")
+        return [Target(key) for key in keys]
+    if steps:
+        if how != "abandon" and len(steps) > 1:
+            for step in steps:
+                _matching(run, [step], doubts)
+        return [Target(step) for step in steps]
+    if how == "abandon" and not open_doubts and len(undecided) == 1:
+        return [Target(undecided[0].effects[0].key)]
+    return [Target(_only(run, doubts).key)]
+
+
+def _stopped_targets(
+    run: str, steps: Sequence[str], how: How, undecided: Sequence[StoppedCall], *, everything: bool
+) -> list[Target]:
+    if not undecided:
+        raise RefusedError(f"no call of run {run} was stopped", f"`holdfast show {run}` shows its status")
+    if steps:
+        return [Target(step) for step in steps]
+    if not everything and len(undecided) > 1:
+        raise RefusedError(
+            f"{len(undecided)} calls of run {run} were stopped",
+            f"`holdfast resolve {run}` lists them; name one",
+        )
+    targets: list[Target] = []
+    for one in undecided:
+        taken = {target.step for target in targets}
+        free = [effect.key for effect in one.effects if how == "new" or effect.key not in taken]
+        if free:
+            targets.append(Target(free[0], one.key))
+    return targets
 
 
 def _json(content: str) -> Any:
@@ -135,52 +219,69 @@ def _only(run: str, doubts: Sequence[Doubt]) -> Doubt:
         return open_doubts[0]
     if not open_doubts:
         raise RefusedError(f"nothing is in doubt in run {run}", f"`holdfast show {run}` shows its status")
-    names = ", ".join(f"{doubt.step} ({doubt.key})" for doubt in open_doubts)
+    names = ", ".join(f"{doubt.step} ({doubt.id})" for doubt in open_doubts)
     raise RefusedError(
         f"{len(open_doubts)} steps of run {run} are in doubt: {names}",
-        "name one, by its key where the names are the same",
+        "name them by their ids, or decide about all of them with --all",
     )
 
 
-def _matching(run: str, step: str | None, doubts: Sequence[Doubt]) -> list[Doubt]:
-    found = [doubt for doubt in doubts if step is None or step in {doubt.step, doubt.key}]
-    if step is not None and not found:
-        raise RefusedError(
-            f"step {step!r} of run {run} is not in doubt", f"`holdfast resolve {run}` lists what is"
-        )
-    return found
+def _matching(run: str, steps: Sequence[str], doubts: Sequence[Doubt]) -> list[Doubt]:
+    for step in steps:
+        if not any(step in {doubt.id, doubt.step, doubt.key} for doubt in doubts):
+            raise RefusedError(
+                f"step {step!r} of run {run} is not in doubt", f"`holdfast resolve {run}` lists what is"
+            )
+    return [doubt for doubt in doubts if not steps or {doubt.id, doubt.step, doubt.key} & {*steps}]
 
 
 # -- output --------------------------------------------------------------------------------------------------
 
 
-def _list(store: Store, at: CommandBuilder, run: str, doubts: Sequence[Doubt], *, as_json: bool) -> int:
+def _list(
+    store: Store,
+    at: CommandBuilder,
+    run: str,
+    doubts: Sequence[Doubt],
+    stopped: Sequence[StoppedCall],
+    *,
+    as_json: bool,
+) -> int:
     view = store.view(run)
-    lines = [doubt_line(doubt, view) for doubt in doubts]
+    lines, stops = [doubt_line(doubt, view) for doubt in doubts], [stopped_line(one) for one in stopped]
     if as_json:
-        render.show_json({"run": run, "in_doubt": as_plain(lines)})
-    elif not doubts:
+        render.show_json({"run": run, "in_doubt": as_plain(lines), "stopped": as_plain(stops)})
+    elif not doubts and not stopped:
         render.show([text(f"nothing is in doubt in run {run}")])
     else:
         undecided = [doubt for doubt in doubts if doubt.pending is None]
-        choices = (
-            resolve_choices(run, undecided, view, at)
-            if undecided
-            else resume_choices(view, at, meaning="the run reads it")
-        )
-        render.show([*doubt_blocks(lines), Gap(), Commands(choices)])
-    return EXIT_WAITING if doubts else EXIT_DONE
+        to_decide = [one for one in stopped if one.pending is None and one.effects]
+        if undecided:
+            choices = resolve_choices(run, undecided, view, at)
+        elif to_decide:
+            choices = stopped_choices(run, to_decide, view, at)
+        else:
+            choices = resume_choices(view, at, meaning="the run reads it")
+        between = [Gap()] if doubts and stopped else []
+        render.show([*doubt_blocks(lines), *between, *stopped_blocks(stops), Gap(), Commands(choices)])
+    return EXIT_WAITING if doubts or stopped else EXIT_DONE
 
 
-def _tell(store: Store, at: CommandBuilder, settled: Doubt, decision: Decision, *, as_json: bool) -> None:
-    view = store.view(settled.run)
+def _tell(
+    store: Store, at: CommandBuilder, settled: Sequence[Doubt], decision: Decision, *, as_json: bool
+) -> None:
+    run = settled[0].run
+    view = store.view(run)
     goes_on = is_workers(view)
     choices = () if goes_on else resume_choices(view, at)
     if as_json:
-        render.show_json({**as_plain(settled), "next": as_plain(choices)})
+        told = [{**as_plain(one), "id": one.id} for one in settled]
+        several = {"run": run, "resolved": told}
+        render.show_json({**(told[0] if len(told) == 1 else several), "next": as_plain(choices)})
         return
+    names = ", ".join(f"{one.step} ({one.id})" for one in settled)
     facts = [
-        ("resolved", [Span(settled.step, "strong"), Span(f" of run {settled.run}: {decision.how}", "good")]),
+        ("resolved", [Span(names, "strong"), Span(f" of run {run}: {decision.how}", "good")]),
         ("meaning", [Span(_MEANINGS[decision.how])]),
         (
             "next",

@@ -61,6 +61,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         events,
         doubts,
         questions,
+        store.stopped_calls(place.run),
         now=store.now(),
         size_bytes=size_bytes,
         builder=at,

@@ -24,7 +24,7 @@ from holdfast.model.handoff import Loss
 from holdfast.views.cost import spent_words
 from holdfast.views.event_detail import EventDetail, StepDetail
 from holdfast.views.handoff import PromiseLine
-from holdfast.views.in_doubt import DoubtLine
+from holdfast.views.in_doubt import DoubtLine, StoppedLine
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.plan_progress import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
@@ -53,6 +53,7 @@ def run_blocks(summary: RunSummary, builder: CommandBuilder, *, steps_max: int) 
         *_plan(summary.plan),
         *_steps(summary, builder, steps_max),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
+        *([Gap(), Heading("Stopped"), *stopped_blocks(summary.stopped)] if summary.stopped else []),
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
         *_files(summary.files, builder, summary.line.run),
         *_promises(summary.promises),
@@ -239,7 +240,7 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
                 "step",
                 [Span(doubt.step, "doubt"), Span(f", started {moment(doubt.started_at)}, {doubt.reason}")],
             ),
-            ("key", [Span(doubt.key)]),
+            ("id", [Span(doubt.id, "strong"), Span(f", key {doubt.key}", "dim")]),
         ]
         if doubt.arguments:
             pairs.append(("arguments", [Span(doubt.arguments)]))
@@ -249,6 +250,23 @@ def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:
             pairs.append(("called as", [Span(doubt.owner)]))
         if doubt.pending:
             pairs.append(("resolved", [Span(f"{doubt.pending}; applied when the run continues", "good")]))
+        blocks.append(Facts(pairs, indent=2))
+    return blocks
+
+
+def stopped_blocks(stopped: Sequence[StoppedLine]) -> list[Block]:
+    """Calls that were not made, each beside the recorded effects that it may be."""
+    blocks: list[Block] = []
+    for number, line in enumerate(stopped):
+        if number:
+            blocks.append(Gap())
+        pairs: list[tuple[str, list[Span]]] = [("now", [Span(line.call, "doubt")])]
+        pairs += [
+            (name, [Span(call), Span(f", {state}; not asked for", "dim")])
+            for name, call, state in line.effects
+        ]
+        if line.pending:
+            pairs.append(("decided", [Span(f"{line.pending}; applied when the run continues", "good")]))
         blocks.append(Facts(pairs, indent=2))
     return blocks
 

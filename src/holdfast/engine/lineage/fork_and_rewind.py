@@ -105,7 +105,7 @@ def fork(
     facts = {"effects": repeats if is_told else None, "children": cuts_of(children.begun)}
     body = dumps({fact: value for fact, value in facts.items() if value is not None})
     for _ in range(TRIES):
-        origin = origin_at(session.store, row.run, at_seq)
+        origin = origin_at(session.store, row.run, at_seq)  # in each round: it may have been pruned since
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
         made = branch(session, name, status, origin, at_seq, body=body)
         if made is not None:
@@ -279,6 +279,7 @@ def rewind(
         everything = children_at(store, row, row.head).begun
         moved = {one.name for one in later}
         cuts = cuts_of([one for one in everything if one.name not in moved])
+        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
         kept = _keep(session, row, cuts)
         # Children first: killed in between, the empty ones know their effects when they are asked for again.
         behind: list[dict[str, Any]] = []

@@ -39,7 +39,7 @@ class StreamWork(ModelWork):
         except BaseException:
             self.leave()
             raise
-        # Calls that the program makes between two pieces stand behind this one, live as in a replay.
+        # Calls that the program makes between two pieces follow this call, live as in a replay.
         self.asked.here.task_calls.passed(self.asked.key)
         held.session.part(Flusher).add(self)
 
@@ -106,8 +106,9 @@ class StreamWork(ModelWork):
             if not self._succeeded:
                 self.flush()
         finally:
+            # ``leave`` makes this call the last one, but the program may have made others since it began.
             task_calls = self.asked.here.task_calls
             last, path = task_calls.last, task_calls.path
             self.leave()
-            task_calls.last, task_calls.path = last, path  # the calls since then stand behind it already
+            task_calls.last, task_calls.path = last, path
             held.land(self.asked.site)

@@ -153,7 +153,7 @@ def _left_s(question: Question, park_at: float | None, wall: float, monotonic: f
 async def _pose(
     held: HeldRun, runtime: Runtime, asked: RequestedCall, inquiry: Inquiry, wants: Wants, about: bytes
 ) -> Question:
-    """Record the question. One that an earlier process asked at this very place, about something else, is withdrawn."""
+    """Record the question, and withdraw another one that an earlier attempt asked at this call site."""
     scope, after, forked, _ = asked.point
     journal = held.require_journal(ASK)
     at = held.clock.wall()
@@ -263,7 +263,7 @@ def _answer(question: Question, letter: dict[str, Any], value: Any) -> Draft:
 
 
 async def _discard(held: HeldRun, runtime: Runtime, record: Record, problem: str) -> None:
-    log().warning("letter %s for run %s is deleted: %s", record.key, held.run, problem)
+    log().warning("letter %s for run %s is put away: %s", record.key, held.run, problem)
     await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
 
 

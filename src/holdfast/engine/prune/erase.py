@@ -132,7 +132,7 @@ def _delete_runs(
 
 
 def _see_to_borrowers(session: StoreSession, members: AbstractSet[str], *, flatten: bool) -> Iterator[str]:
-    """Create the children that forks may still borrow from these runs, so that they are flattened. RunHasForks."""
+    """Create the children that forks may still borrow from these runs, to flatten them. RunHasForks."""
     for row in [row for row in all_runs(session.store) if row.run not in members and not row.damage]:
         cuts = facts_of(row).get("children", {})
         for name, (run, at_seq) in cuts.items():

@@ -80,6 +80,8 @@ async def leave(
     if held.is_closed:
         return error
     error = stop_signal_in(error) or error
+    if isinstance(error, StopSignal):
+        error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
         held.is_closed = True
         return error
@@ -160,7 +162,8 @@ async def _drain(
 
     A loop that shuts down cancels its tasks a second time; that alone must not leave a payment in doubt.
     """
-    deadline = held.clock.monotonic() + drain_s
+    assert held.journal is not None
+    deadline = min(held.clock.monotonic() + drain_s, held.journal.drain_until)
     while held.in_flight():
         if held.clock.monotonic() >= deadline:
             names = ", ".join(sorted({work.asked.name for work in held.in_flight()}))
@@ -177,6 +180,7 @@ async def _drain(
 async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> None:
     how = how_it_ended(error) if error is not None or held.is_finished else "closed"
     status = Status.FINISHED if held.is_finished else Status.INTERRUPTED if how == "closed" else how
+    # An interrupted run can simply be started again; one with an effect in doubt may need a person first.
     if status == Status.INTERRUPTED and unsettled(held):
         status = Status.IN_DOUBT
     fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(held.took_s, 6)}

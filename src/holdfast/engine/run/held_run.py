@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.journal.journal import Journal
     from holdfast.engine.run.observers import AttemptObserver
     from holdfast.engine.run.open import Entry
+    from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
     from holdfast.errors import RunSealed
@@ -87,6 +88,8 @@ class HeldRun:
         self.features: dict[str, Feature] = {}
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
+        self.sigterm: MainThread | Watch | None = None
+        """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
         self.result: bytes | None = None
         self.observer: AttemptObserver | None = None
         """The observer of this attempt, if there is one."""
@@ -192,7 +195,7 @@ class HeldRun:
                 self._noted.add(site)
             free = self._free.get(site)
             if free:
-                return heappop(free)
+                return heappop(free)  # a repeated call gets the number of its failed try, and so its key
             n = self._counts[site] = self._counts.get(site, 0) + 1
             return n
 

@@ -93,6 +93,12 @@ def held_runs() -> list[str]:
         ]
 
 
+def store_of(run: str) -> StorePort | None:
+    """The store in which this process holds the run; None where it holds no such run."""
+    with _lock:
+        return next((each.store for each in _sessions.values() if run in each.heartbeat.runs), None)
+
+
 def _forget_all() -> None:
     """In a process made by os.fork: the sessions, with their threads, belong to the parent."""
     global _lock  # noqa: PLW0603 - a thread of the parent may have held it at the moment of the fork

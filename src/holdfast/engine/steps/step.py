@@ -194,7 +194,10 @@ class Work:
 
     async def perform(self) -> Any:
         """Call the function, with retries, until an outcome is recorded."""
+        handler, is_held_back = self.held.sigterm, False
         try:
+            if handler is not None and self.held.entry is not None and self.call_options.effect == "once":
+                is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
             await self.begin()
@@ -207,6 +210,8 @@ class Work:
                     await self._wait_and_retry(failures, again.error)
         finally:
             self.leave()
+            if handler is not None and is_held_back:
+                await handler.end()
 
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
@@ -299,7 +304,7 @@ class Work:
             asked.name if acts_once else "",
         )
         began = held.clock.monotonic()
-        self._acted = True
+        self._acted = True  # from here on the effect may happen
         token = CALL_SITE.set(inside)
         try:
             value = await self.runtime.invoke(self.fn, self.args, self.kwargs, self._timeout_s())
@@ -365,7 +370,7 @@ class Work:
         wait_s = min(RETRY_BACKOFF_S * 2 ** (failures - 1), RETRY_BACKOFF_S_MAX)
         fields, parts = {"failures": failures, "wait_s": wait_s}, {"error": encode_failure(error)}
         retried = draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields, parts=parts)
-        await self.append(retried, synced=False)
+        await self.append(retried, synced=False)  # only a report: the intent and a recorded doubt stay
         await self.runtime.sleep(self.held.clock, max(0.0, min(wait_s, self._left_s())))
 
     def _left_s(self) -> float:
@@ -393,7 +398,7 @@ class Work:
                 return await self._failed(reason, began)
             raise reason
         self._delegated = True
-        in_doubt.keep_open(self, None)
+        in_doubt.keep_open(self, None)  # before the callback, which may settle it at once
         straggler.on_finish(lambda result: in_doubt.follow(self, result))
         if isinstance(reason, Exception):
             raise in_doubt.in_doubt(self, "ran past its timeout and is still running") from reason
@@ -427,7 +432,7 @@ class Work:
             # Features add events to the same append, so that no crash separates them from the outcome.
             seq = await known_outcome.append(self, events) - len(extras)
         except LeaseLost:
-            if self.call_options.effect != "read":
+            if self.call_options.effect != "read":  # the new holder simply makes a read again
                 await in_doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:

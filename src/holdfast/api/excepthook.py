@@ -1,0 +1,193 @@
+"""Shows a stop-signal that no program caught as what it is: a planned pause, not an error.
+
+Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the exit
+code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go to the
+hook that was installed before.
+
+The hooks are installed when the process first enters a run, and never again: a hook that the program installs
+later replaces this one. One that it installed before is called instead of printing, since it shows what its
+author wants shown.
+"""
+
+import builtins
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.engine.run.store_session import store_of
+from holdfast.errors import (
+    AwaitingAnswer,
+    AwaitingChild,
+    BudgetExceeded,
+    Cancelled,
+    Diverged,
+    HoldfastError,
+    LeaseLost,
+    Looping,
+    Misuse,
+    Poisoned,
+    PremiseMissing,
+    StepInDoubt,
+    StopSignal,
+)
+from holdfast.stores.url import ENVIRONMENT, is_nearest, is_same_place, without_password
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import ExceptHookArgs
+    from types import TracebackType
+
+    Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+EXIT_DONE, EXIT_REFUSED, EXIT_MISUSE, EXIT_WAITING = 0, 1, 2, 3
+
+DEBUG: Final = "HOLDFAST_DEBUG"
+_RUN: Final = "HOLDFAST_RUN"
+_SYSTEM_HOOKS: Final = frozenset({"apport_python_hook"})
+"""Ubuntu installs a hook of its own in every interpreter. It is not the program's choice."""
+_FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
+    StepInDoubt: ("settle it", "resolve {run}"),
+    Diverged: ("accept the change", "resolve {run} {key} --abandon"),
+    PremiseMissing: ("accept it as it is now", "resume {run} --accept {accept}"),
+    LeaseLost: ("see what is recorded", "show {run}"),
+    AwaitingAnswer: ("answer it", "answer {run} {question}"),
+    AwaitingChild: ("see how far it is", "show {child}"),
+    BudgetExceeded: ("see what it was spent on", "stats {run} --cost"),
+    Looping: ("see what it did", "log {run} --tail 20"),
+    Poisoned: ("let a worker retry it", "submit {agent} {run}"),
+}
+"""What a person does before the run can go on, and the words of its command."""
+_ENDS: Final = (Cancelled, LeaseLost, Poisoned)
+"""Starting the program again does not go on with these."""
+
+_previous: "Hook | None" = None
+
+
+def exit_code_of(error: HoldfastError | StopSignal) -> int:
+    """The exit code of a program that this error ends: 1 refused, 2 misuse, 3 in doubt or waiting."""
+    if isinstance(error, Misuse):
+        return EXIT_MISUSE
+    if isinstance(error, StopSignal) and not isinstance(error, (Diverged, Cancelled)):
+        return EXIT_WAITING
+    return EXIT_REFUSED
+
+
+def install() -> None:
+    """Install the hooks of this process, once. Not under pytest or IPython, which show exceptions themselves."""
+    global _previous  # noqa: PLW0603 - one hook per process
+    if _previous is not None:
+        return
+    _previous = sys.excepthook
+    if "_pytest" in sys.modules or hasattr(builtins, "__IPYTHON__"):
+        return
+    sys.excepthook = _on_uncaught
+    import threading
+
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _on_uncaught_in_thread
+
+
+def _on_uncaught(kind: type[BaseException], error: BaseException, trace: "TracebackType | None") -> None:
+    assert _previous is not None
+    stops = _stops_in(error)
+    if not stops or _shows_traceback() or not _is_the_systems(_previous):
+        _previous(kind, error, trace)
+    else:
+        _print(stops)
+    if stops and not hasattr(sys, "ps1"):  # at a prompt, exiting would end the session
+        # The only way to another exit code than 1: the interpreter obeys a SystemExit of the hook.
+        raise SystemExit(max(map(exit_code_of, stops))) from None
+
+
+def _on_uncaught_in_thread(args: "ExceptHookArgs") -> None:
+    import threading
+
+    stops = [] if args.exc_value is None else _stops_in(args.exc_value)
+    if not stops or _shows_traceback():
+        threading.__excepthook__(args)
+    else:
+        _print(stops)
+
+
+def _shows_traceback() -> bool:
+    return bool(os.environ.get(DEBUG))
+
+
+def _is_the_systems(hook: "Hook") -> bool:
+    return hook is sys.__excepthook__ or getattr(hook, "__module__", "") in _SYSTEM_HOOKS
+
+
+def _stops_in(error: BaseException) -> list[StopSignal]:
+    """The stop-signals that this exception consists of; empty where anything else is among them."""
+    if isinstance(error, StopSignal):
+        return [error]
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    inner = [_stops_in(each) for each in error.exceptions]
+    return [stop for stops in inner for stop in stops] if all(inner) else []
+
+
+def _print(stops: list[StopSignal]) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write("".join(f"{line}\n" for stop in stops for line in lines_of(stop)))
+
+
+def lines_of(stop: StopSignal) -> list[str]:
+    """What a run waits for, what to do about it, and the command that goes on with it."""
+    lines = [f"holdfast: {stop}"]
+    first = next((_FIRST[kind] for kind in type(stop).__mro__ if kind in _FIRST), None)
+    if first is not None:
+        label, words = first
+        try:
+            command = [word.format(**stop.fields) for word in words.split()]
+        except KeyError:  # raised by a program, without this field
+            command = []
+        if command:
+            lines.append(f"  {label}: {_typed([*_program(), *command, *_store_option(stop)])}")
+    if not isinstance(stop, _ENDS):
+        lines.append(f"  go on: {_go_on()}" if _can_be_typed() else "  go on: start the program again")
+    return lines
+
+
+def _program() -> list[str]:
+    """``holdfast``, or what does the same where the environment of this interpreter is not activated."""
+    from shutil import which
+
+    return ["holdfast"] if which("holdfast") else [sys.executable, "-m", "holdfast.cli"]
+
+
+def _store_option(stop: StopSignal) -> list[str]:
+    """The store, unless a command finds it by itself in this directory."""
+    url = stop.store or getattr(store_of(stop.run), "url", "")
+    if not url or is_nearest(url):
+        return []
+    named = os.environ.get(ENVIRONMENT, "")
+    if is_same_place(named, url) and without_password(named) != named:
+        return []  # the URL with its password is in the environment, and is not printed
+    return ["--store", without_password(url)]
+
+
+def _can_be_typed() -> bool:
+    """Whether the program is in a file, or on the command line in one line."""
+    is_file = hasattr(sys.modules["__main__"], "__file__")
+    return is_file or ("-c" in sys.orig_argv and not any("\n" in word for word in sys.orig_argv))
+
+
+def _go_on() -> str:
+    """The command line of this process, with what its environment says about stores and runs.
+
+    The variables may have been set for this one command, so a shell does not have them.
+    """
+    given = {name: os.environ.get(name, "") for name in (_RUN, ENVIRONMENT)}
+    shown = [f"{name}={_typed([value])} " for name, value in given.items() if _may_be_shown(value)]
+    return "".join(shown) + _typed(sys.orig_argv)
+
+
+def _may_be_shown(value: str) -> bool:
+    return bool(value) and without_password(value) == value
+
+
+def _typed(words: list[str]) -> str:
+    from shlex import join
+
+    return join(words)

@@ -1,0 +1,33 @@
+"""Says on stderr that a new store was made, where the directory of the process decided which one.
+
+Its runs may be in another store: then everything would run again without a word. A URL or an absolute path says
+itself where the store is, and nothing is printed.
+"""
+
+import os
+import sys
+
+from holdfast.stores.port import StorePort
+from holdfast.stores.url import ENVIRONMENT, depends_on_directory, nearest_store, open_store
+
+
+def open_or_make(url: "str | os.PathLike[str] | None") -> StorePort:
+    """The open store at a URL or path, as ``open_store``; a new one is named on stderr where that may surprise."""
+    made: list[str] = []
+    store = open_store(url, on_new=made.append)
+    if made and sys.stderr is not None and depends_on_directory(url):
+        sys.stderr.write(f"holdfast: made a new store, {made[0]}{_other(url, made[0])}\n")
+    return store
+
+
+def _other(url: "str | os.PathLike[str] | None", made: str) -> str:
+    """The store that the same program finds where it is started in its own directory."""
+    program = getattr(sys.modules["__main__"], "__file__", None)
+    if url is not None or os.environ.get(ENVIRONMENT) or not program:
+        return ""
+    found = nearest_store(os.path.dirname(os.path.abspath(program)))  # noqa: PTH100, PTH120 - pathlib is not loaded for this
+    if found in {None, made}:
+        return ""
+    from shlex import quote
+
+    return f"; there is one at {found}, near the program: {ENVIRONMENT}={quote(found)} uses that one"
