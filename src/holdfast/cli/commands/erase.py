@@ -23,8 +23,8 @@ def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: boo
     """Remove a run and its children from the store's files: events, inboxes, blobs that no other run needs.
 
     The files are rewritten, so that free pages and the write-ahead log hold nothing of them either. Refused
-    while the run or a child is live, and if a fork borrows its history; --flatten gives each fork its own copy
-    first.
+    while the run or a child is live, and if a fork borrows its history; --flatten gives each fork its own
+    copy first.
 
     \b
     Example:

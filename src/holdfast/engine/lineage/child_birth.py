@@ -61,9 +61,9 @@ def _born(parent: HeldRun, entry: Entry, row: RunRow | None) -> RunRow | None:
     entries += of_child(entries_listed(store, LATER_EFFECTS.of(parent.view).events), name)
     if not entries:
         return None
-    made = row or _created(session, entry)
+    made = row or created(session, entry)
     told = forked_of(made._replace(origin=entries[0]["run"]), entries, repeats)
-    return _begun(session, made, [started_of(entry), told])
+    return begun(session, made, [started_of(entry), told])
 
 
 def _borrow(
@@ -111,7 +111,8 @@ def _is_same(store: StorePort, entry: Entry, found: RunRow, view: View) -> bool:
     return True
 
 
-def _created(session: StoreSession, entry: Entry) -> RunRow:
+def created(session: StoreSession, entry: Entry) -> RunRow:
+    """The row of a new run; if another process was faster, its row."""
     at = session.clock.wall()
     row = RunRow(entry.run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
     session.store.create_run(row)
@@ -120,7 +121,7 @@ def _created(session: StoreSession, entry: Entry) -> RunRow:
     return found
 
 
-def _begun(session: StoreSession, row: RunRow, drafts: list[Draft]) -> RunRow:
+def begun(session: StoreSession, row: RunRow, drafts: list[Draft]) -> RunRow:
     """The row when its first events are there: ours, or those of a process that was faster."""
     store = session.store
     lease = drive(take(BLOCKING, store, session.clock, row.run, session.lease_s))

@@ -150,11 +150,12 @@ def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[st
     )
     listed = entries_listed(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
     # A child that exists lists its own effects, and those that its parent listed for it.
-    inherited = [entry for entry in listed if not _is_born(store, run, child_of(entry))]
+    inherited = [entry for entry in listed if not is_born(store, run, child_of(entry))]
     return effects_behind(run, view, at_seq, reader, inherited)
 
 
-def _is_born(store: StorePort, run: str, child: str) -> bool:
+def is_born(store: StorePort, run: str, child: str) -> bool:
+    """Whether a child, or one that it is a descendant of, has a journal."""
     while child:
         row = store.find_run(f"{run}/{child}")
         if row is not None and row.head:

@@ -245,20 +245,24 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     return entering(store, row, view)
 
 
-_LEAVES_CHILDREN: Final = frozenset({"later_effects", "handoff"})
-"""Folds of a history that may know effects of children that the run has not asked for yet."""
+_FORKED_CHILD: Final = "holdfast.engine.lineage.child_birth"
+_HANDED_CHILD: Final = "holdfast.engine.transfer.handoff_children"
 
 
 async def child_birth(
     runtime: "Runtime", parent: "HeldRun", entry: "Entry", row: "RunRow | None"
 ) -> "RunRow | None":
     """The row of a child without events, if its parent's history knows more of it; else None."""
-    if _LEAVES_CHILDREN.isdisjoint(parent.view.folds) and "children" not in facts_of(parent.row):
-        return None
-    birth: Callable[..., Awaitable[RunRow | None]] = import_module(
-        "holdfast.engine.lineage.child_birth"
-    ).birth
-    return await birth(runtime, parent, entry, row)
+    folds = parent.view.folds
+    places = [
+        (_FORKED_CHILD, "later_effects" in folds or "children" in facts_of(parent.row)),
+        (_HANDED_CHILD, "handoff" in folds),
+    ]
+    for place in [place for place, knows_more in places if knows_more]:
+        found: RunRow | None = await import_module(place).birth(runtime, parent, entry, row)
+        if found is not None:
+            return found
+    return None
 
 
 FeatureT = TypeVar("FeatureT", bound=Feature)
