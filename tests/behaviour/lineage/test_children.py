@@ -216,7 +216,7 @@ def test_a_queued_child_is_borrowed(url: str) -> None:
     store = holdfast.store(url)
 
     def body(run: holdfast.Run) -> Any:
-        return run.child("kid", writer, topic="one", wait_s=30)
+        return run.child("kid", writer, topic="one", queue=True, wait_s=30)
 
     with holdfast.worker(writer, store=url) as worker:
         enter(url, "talk", body)
@@ -232,7 +232,7 @@ def test_a_queued_child_under_way_is_borrowed_when_it_is_asked_for(url: str) -> 
     store = holdfast.store(url)
 
     def body(run: holdfast.Run, wait_s: float) -> Any:
-        return run.child("kid", writer, topic="one", wait_s=wait_s)
+        return run.child("kid", writer, topic="one", queue=True, wait_s=wait_s)
 
     with pytest.raises(holdfast.AwaitingChild), holdfast.run("talk", store=url) as entered:
         body(entered, 0)
