@@ -14,6 +14,7 @@ from holdfast.api.run import Run
 from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.engine.budget.price_tables import Prices
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.queue import check_poison
 from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Place = str | os.PathLike[str] | Store | None
-
-agents: dict[str, "Agent[Any, Any]"] = {}
-"""The agents that this process has declared, by name."""
 
 
 class Agent(Generic[P, R]):

@@ -32,6 +32,7 @@ from importlib import import_module
 from os import environ
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.model.event_fields import fields_of
 
 if TYPE_CHECKING:
@@ -242,6 +243,26 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     # By name: the kernel imports no feature.
     entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
     return entering(store, row, view)
+
+
+_FORKED_CHILD: Final = "holdfast.engine.lineage.child_birth"
+_HANDED_CHILD: Final = "holdfast.engine.transfer.handoff_children"
+
+
+async def child_birth(
+    runtime: "Runtime", parent: "HeldRun", entry: "Entry", row: "RunRow | None"
+) -> "RunRow | None":
+    """The row of a child without events, if its parent's history knows more of it; else None."""
+    folds = parent.view.folds
+    places = [
+        (_FORKED_CHILD, "later_effects" in folds or "children" in facts_of(parent.row)),
+        (_HANDED_CHILD, "handoff" in folds),
+    ]
+    for place in [place for place, knows_more in places if knows_more]:
+        found: RunRow | None = await import_module(place).birth(runtime, parent, entry, row)
+        if found is not None:
+            return found
+    return None
 
 
 FeatureT = TypeVar("FeatureT", bound=Feature)
