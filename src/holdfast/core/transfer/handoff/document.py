@@ -150,7 +150,7 @@ class _Writing:
             *self._done(done),
         ]
         in_doubt = [
-            *(self._doubt(call) for call in (*doubted, *told)),
+            *(self._doubt(call) for call in (*doubted, *unknown)),
             *self._behind("asked"),
             *self._of_children("asked"),
         ]
