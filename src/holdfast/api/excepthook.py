@@ -1,8 +1,8 @@
 """Shows a stop-signal that no program caught as what it is: a planned pause, not an error.
 
-Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the exit
-code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go to the
-hook that was installed before.
+Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the
+exit code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go
+to the hook that was installed before.
 
 The hooks are installed when the process first enters a run, and never again: a hook that the program installs
 later replaces this one. One that it installed before is called instead of printing, since it shows what its
@@ -21,6 +21,7 @@ from holdfast.errors import (
     BudgetExceeded,
     Cancelled,
     Diverged,
+    EffectUnclaimed,
     HoldfastError,
     LeaseLost,
     Looping,
@@ -47,6 +48,7 @@ _SYSTEM_HOOKS: Final = frozenset({"apport_python_hook"})
 """Ubuntu installs a hook of its own in every interpreter. It is not the program's choice."""
 _FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
     StepInDoubt: ("settle it", "resolve {run}"),
+    EffectUnclaimed: ("say what it is", "resolve {run}"),
     Diverged: ("accept the change", "resolve {run} {key} --abandon"),
     PremiseMissing: ("accept it as it is now", "resume {run} --accept {accept}"),
     LeaseLost: ("see what is recorded", "show {run}"),
@@ -73,7 +75,7 @@ def exit_code_of(error: HoldfastError | StopSignal) -> int:
 
 
 def install() -> None:
-    """Install the hooks of this process, once. Not under pytest or IPython, which show exceptions themselves."""
+    """Install the hooks of this process, once. Not under pytest or IPython: these show exceptions."""
     global _previous  # noqa: PLW0603 - one hook per process
     if _previous is not None:
         return

@@ -34,12 +34,14 @@ class TaskCalls:
 class CallSite:
     """A place in a run. ``leaf`` is the ``once`` call around it, if any: no step may be called inside."""
 
-    __slots__ = ("depth", "held", "leaf", "scope", "task_calls")
+    __slots__ = ("depth", "held", "leaf", "outer", "scope", "task_calls")
 
     def __init__(
         self, held: "HeldRun", scope: str, task_calls: TaskCalls, depth: int = 0, leaf: str = ""
     ) -> None:
         self.held = held
+        self.outer: CallSite | None = None
+        """Where a run was opened without a block: the place that is current again when it is closed."""
         self.scope = scope
         self.task_calls = task_calls
         self.depth = depth
@@ -52,7 +54,9 @@ CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 def here_now() -> CallSite | None:
     """The call site of this context; None if it has none, or its run is closed."""
     here = CALL_SITE.get()
-    return None if here is None or here.held.is_closed else here
+    while here is not None and here.held.is_closed:
+        here = here.outer
+    return here
 
 
 def current_task() -> object:

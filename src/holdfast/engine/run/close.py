@@ -28,6 +28,7 @@ from holdfast.errors import (
     Diverged,
     HoldfastError,
     LeaseLost,
+    NeverAwaited,
     Parked,
     PremiseMissing,
     StepInDoubt,
@@ -44,6 +45,7 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     held.check_usable()
     if held.is_finished:
         return
+    await _check_awaited(held, runtime)
     data = encode(result, what=f"result of run {held.run}")
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
@@ -56,6 +58,18 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
             _is_finished(held, data)
         raise
     _is_finished(held, data)
+
+
+async def _check_awaited(held: HeldRun, runtime: Runtime) -> None:
+    """Refuse to go on where the program made calls of an async run and awaits none of them. NeverAwaited."""
+    if held.unawaited is None or not held.unawaited.left():
+        return
+    await runtime.sleep(held.clock, 0)  # a task that was just made of one begins now
+    left = held.unawaited.left()
+    if left:
+        held.unawaited.forget()
+        verb = "was" if len(left) == 1 else "were"
+        raise NeverAwaited(run=held.run, calls=" and ".join(left), verb=verb)
 
 
 def _is_finished(held: HeldRun, result: bytes) -> None:
@@ -90,6 +104,8 @@ async def leave(
     try:
         hurry = await _drain(held, runtime, entry.drain_s, is_hurried)
         error = error or hurry
+        if error is None:
+            await _check_awaited(held, runtime)
         if error is None and finishes and not held.is_finished:
             await finish(held, runtime, None)
     except BaseException as refused:  # noqa: BLE001 - the caller raises it, after the end is recorded

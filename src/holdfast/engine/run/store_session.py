@@ -96,7 +96,7 @@ def held_runs() -> list[str]:
 def store_of(run: str) -> StorePort | None:
     """The store in which this process holds the run; None where it holds no such run."""
     with _lock:
-        return next((each.store for each in _workshops.values() if run in each.heartbeat.runs), None)
+        return next((each.store for each in _sessions.values() if run in each.heartbeat.runs), None)
 
 
 def _forget_all() -> None:
