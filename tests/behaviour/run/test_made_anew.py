@@ -133,7 +133,7 @@ def test_a_rewind_is_of_the_run_that_was_named(port: Meddling, store: holdfast.S
     with holdfast.run("other", store=store):
         pass
     port.before = lambda: port.make_anew("r")
-    with pytest.raises(errors.StoreUnavailable, match="made anew"):
+    with pytest.raises(errors.StoreUnavailable, match="created again"):
         store.rewind("r@1")
 
 

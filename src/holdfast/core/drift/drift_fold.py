@@ -1,4 +1,4 @@
-"""What a journal says of drift: stopped calls, decisions of people about them, and the programs that made effects."""
+"""Drift in a journal: stopped calls, what people decided about them, and the programs that made effects."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DriftFold(FeatureFold):
-    """By the key of the call that the program makes now: what it stopped for, and what a person has said of it."""
+    """By the key of the call that the program makes now: what stopped it, and what a person decided."""
 
     def __init__(self) -> None:
         self.stops: dict[str, list[Any]] = {}
@@ -23,7 +23,7 @@ class DriftFold(FeatureFold):
         self.new: set[str] = set()
         """Calls that may be made."""
         self.programs: list[tuple[int, dict[str, str]]] = []
-        """From which event on which modules were which: only what changed, so an unchanged program is told once."""
+        """The modules that changed, each with the event from which on they count."""
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
         """A stop, a decision, an attempt, or an intent that tells of its program."""
@@ -53,7 +53,7 @@ class DriftFold(FeatureFold):
         return modules
 
     def is_changed(self, call: "Call", now: Mapping[str, str]) -> bool:
-        """Whether the call was recorded by another program than this one. What was never told is not changed."""
+        """Whether another program recorded the call. A module that the journal does not know is not changed."""
         return any(now.get(name, digest) != digest for name, digest in self.program_at(call.seq).items())
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both

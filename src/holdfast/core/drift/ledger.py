@@ -58,7 +58,7 @@ def is_claimed(call: Call, calls: Mapping[str, Call], cursor_seq: int, bodies: B
 
 
 def blocking(unclaimed: Iterable[Call], passed_seq: float, is_changed: Callable[[Call], bool]) -> list[Call]:
-    """The unclaimed effects that stop a live once call. ``passed_seq`` is where the program left the record."""
+    """The unclaimed effects that stop a live once call. The program left the record at ``passed_seq``."""
     return [call for call in unclaimed if call.seq >= passed_seq or is_changed(call)]
 
 
@@ -83,7 +83,7 @@ def by_likeness(
 def is_same_by_value(
     recorded: Mapping[str, Any], asked: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> bool:
-    """Whether the arguments are equal by value, without parameters that the record lacks and that have their default."""
+    """Whether the arguments are equal by value. Parameters at their default that the record lacks do not count."""
     told = {
         name: value
         for name, value in asked.items()

@@ -7,7 +7,7 @@ _ABSENT: Any = object()
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal as Python values: ``1`` and ``1.0`` are, ``1`` and ``True`` are not."""
+    """Whether two JSON values are equal in Python: ``1`` and ``1.0`` are; ``1`` and ``True`` count as different."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""Where a call stands: its scope, the call before it in its task, and for the root task the path that led there.
+"""The place of a call: its scope, the call before it in its task, and the path of the root task.
 
 The path is a running hash of the calls that the root task has finished, without their counts. So a program
 that runs again with the same answers has the same path at the same place, however its other tasks are
@@ -20,7 +20,7 @@ _INSIDE: Final = 0xC2B2AE3D27D4EB4F
 
 
 class Point(NamedTuple):
-    """Where a call stands: in which scope, after which call, and whether it is the first of a new task there."""
+    """The place of a call: its scope, the call before it, and whether it is the first of a new task."""
 
     scope: str
     after: str
@@ -29,10 +29,10 @@ class Point(NamedTuple):
 
 
 def path_after(path: int, key: str) -> int:
-    """The path behind a call with this key. The hash in the key is random enough: a product and a sum mix it in."""
+    """The path behind a call with this key. The key is a hash, so a product and a sum mix it well enough."""
     return path if path < 0 else (path * _NEXT + int(key.partition(".")[0], 16)) & _MASK
 
 
 def path_inside(path: int, key: str) -> int:
-    """The path at the beginning of what a call with this key does. When the call is over, none of it counts."""
+    """The path at the start of what a call does. When the call is over, the calls inside do not count."""
     return path if path < 0 else (path * _INSIDE + int(key.partition(".")[0], 16)) & _MASK

@@ -82,6 +82,7 @@ class Spending(Feature):
                 verdict = judge(self.spent, self.budget, self.worked_s, under_way=self._under_way)
             news = [limit for limit in verdict.warn if self._warned.get(limit.name) != limit.allowed]
             self._warned |= {limit.name: limit.allowed for limit in news}
+            # Counted before it is sent: concurrent calls must not all pass the same limit.
             self._under_way += verdict.stop is None
             return verdict, news
 

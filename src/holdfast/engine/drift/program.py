@@ -64,7 +64,7 @@ _loaded = 0
 
 
 def modules() -> dict[str, str]:
-    """The user's own modules that are loaded, with the hash of their code. The same dict until one is loaded."""
+    """The user's loaded modules with the hash of their code. The same dict until another one is loaded."""
     global _loaded, _known  # noqa: PLW0603 - one process, one program
     if len(sys.modules) == _loaded:
         return _known
@@ -103,7 +103,7 @@ def _digest_of(name: str, module: ModuleType) -> str:
     """The hash of a module's code; empty where nobody has it."""
     try:
         code = _code_of_main(module) if name == "__main__" else module.__loader__.get_code(name)  # type: ignore[union-attr]
-    except Exception:  # noqa: BLE001 - a loader of somebody else's: its module is then not part of the program
+    except Exception:  # noqa: BLE001 - a foreign loader: its module is not part of the program
         return ""
     if not isinstance(code, CodeType):
         return ""

@@ -160,7 +160,7 @@ class Journal:
                 return written
             ticket = self._submit(drafts, at, synced, hasty, status, consumed, unsure)
             if ticket is None:
-                continue
+                continue  # the head moved since: ask again whether an earlier try has arrived
             try:
                 outcome = await self._finish(runtime, ticket)
             except StoreError as error:
@@ -177,7 +177,7 @@ class Journal:
                 raise
             item = ticket.item
             if isinstance(outcome, Appended):
-                self._is_sure = True
+                self._is_sure = True  # the place of an earlier write is taken: it cannot arrive any more
             elif not await runtime.store(self._is_there_after, item, outcome):
                 continue
             self._note_appended(item)
@@ -236,7 +236,7 @@ class Journal:
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
                 self.head, self._before = after + len(events), events[-1].chain
-            is_hasty = hasty and self._is_sure
+            is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
             return self._committer.submit(
                 Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
             )
@@ -246,7 +246,7 @@ class Journal:
         if self.observer is not None:
             self.observer.recorded(item.events)
         if item.synced and not self._flushed:
-            return
+            return  # the common case, without the lock
         with self._lock:
             if not item.synced:
                 self._flushed.append(item)

@@ -99,7 +99,7 @@ def _create(session: StoreSession, name: str, run: str, origin: RunRow) -> None:
 def _take_place(session: StoreSession, hold: Hold, origin: RunRow, copy: str) -> None:
     """Write what the row must know, then swap the events; the store refuses both after a concurrent fork."""
     store = session.store
-    if origin.origin is None:
+    if origin.origin is None:  # this splits the tree: note both parts before it happens
         kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
     for _ in range(fork_and_rewind.TRIES):
         row = hold.row()

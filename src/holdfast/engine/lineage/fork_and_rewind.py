@@ -95,7 +95,7 @@ def fork(
     says_effects = bool(behind) or repeats != "answer"
     body = dumps({"effects": repeats}) if says_effects else b"{}"
     for _ in range(TRIES):
-        origin = origin_at(session.store, row.run, at_seq)
+        origin = origin_at(session.store, row.run, at_seq)  # in each round: it may have been pruned since
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
         made = branch(session, name, status, origin, at_seq, body=body)
         if made is not None:
@@ -233,6 +233,7 @@ def rewind(
         events = effective(raw)
         head = events[-1].seq
         status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
+        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
         kept = _keep(session, row.run, head, status)
         view = fold(events)
         body = {

@@ -52,6 +52,7 @@ class Overviews:
     def look(self, row: RunRow, *, keeps: bool = True) -> Seen:
         """The run now; ``keeps`` what was read for the next look. Corrupt if its journal is damaged."""
         with self._lock:
+            # Popped: if reading fails below, no half-folded view is kept.
             kept, past = self._kept.pop(row.run, None), (row.birth, row.origin, row.revision)
             if kept is None or kept.past != past:
                 kept = _Kept(past)

@@ -24,6 +24,7 @@ def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | No
     owner = next(row.run for row in chain_of(store, run) if seq > row.origin_seq)
     key = f"{owner}@#{seq}"
     store.put_record(PINS, key, dumps({"place": place, "at": at}), revision=0)
+    # The pin first, then the revision: a prune that was planned without the pin has the old revision.
     for _ in range(_TRIES):
         row = store.find_run(owner)
         if row is None or not is_kept(read_all(store, owner), seq):

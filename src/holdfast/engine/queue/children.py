@@ -88,6 +88,7 @@ async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: floa
     clock, store = held.clock, held.store
     park_at = None if wait_s is None else clock.monotonic() + wait_s
     while True:
+        # Letters first, then the row: a child that ends after that posts a new letter, which wakes us.
         for record, letter in await wait.look():
             if letter["kind"] == CHILD:
                 await runtime.store(store.delete_record, record.space, record.key, revision=record.revision)

@@ -37,7 +37,7 @@ def cancel(session: StoreSession, row: RunRow, *, by: str, reason: str) -> bool:
     content = {"kind": "cancel", "by": by, "reason": reason}
     inbox.post(store, row.run, inbox.CANCEL, content, at=session.clock.wall())
     if row.lease.owner and store.probe(row.lease.owner) != "dead":
-        return False
+        return False  # if the holder is dead after all, the next process that enters the run finds the letter
     try:
         with holding(session, row.run) as hold:
             row = with_lease_of(hold.row(), row)

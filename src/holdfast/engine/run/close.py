@@ -196,6 +196,7 @@ async def _drain(
 async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> None:
     how = how_it_ended(error) if error is not None or held.is_finished else "closed"
     status = Status.FINISHED if held.is_finished else Status.INTERRUPTED if how == "closed" else how
+    # An interrupted run can simply be started again; one with an effect in doubt may need a person first.
     if status == Status.INTERRUPTED and unsettled(held):
         status = Status.IN_DOUBT
     fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(held.took_s, 6)}

@@ -197,6 +197,7 @@ class Hooks:
 
     def collect(self, features: dict[str, Feature]) -> None:
         """Replace the hooks by those of these features."""
+        # New tuples instead of changed lists: a thread that iterates over a hook keeps a complete one.
         awake = sorted(features.items(), key=lambda pair: _ORDER[pair[0]])
         for hook in _HOOKS:
             methods = (getattr(feature, hook, None) for _, feature in awake)
@@ -238,6 +239,7 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     """The first own event of a fork; None if the run is no fork or has events of its own."""
     if row.origin is None or view.head != row.origin_seq:
         return None
+    # By name: the kernel imports no feature.
     entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
     return entering(store, row, view)
 

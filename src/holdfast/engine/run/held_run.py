@@ -198,7 +198,7 @@ class HeldRun:
                 self._noted.add(site)
             free = self._free.get(site)
             if free:
-                return heappop(free)
+                return heappop(free)  # a repeated call gets the number of its failed try, and so its key
             n = self._counts[site] = self._counts.get(site, 0) + 1
             return n
 

@@ -59,6 +59,7 @@ def _recorded(store: StorePort, view: View) -> Any:
 
 
 def _tree(inputs: Any, run: str) -> Any:
+    # Encoded and parsed again: compared in the form in which inputs are recorded.
     return loads(canonical(inputs, what=f"inputs of run {run}"))
 
 

@@ -41,7 +41,7 @@ class Hold:
             return
         self._beaten = clock.monotonic()
         if self._session.store.renew({self.run: self.fence}, at=clock.wall()):
-            self.row(damaged=True)
+            self.row(damaged=True)  # raises LeaseLost if another process has it
 
     def append(
         self, after_seq: int, events: tuple[Event, ...], *, status: str, blobs: tuple[Blob, ...] = ()

@@ -289,6 +289,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     drafts.append(attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row)))
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
+        # One append: a crash leaves all of it or nothing. Read back: the view is folded from what is stored.
         await journal.append(runtime, drafts, session.clock.wall(), status=Status.RUNNING)
         fold(await runtime.store(read_all, store, row.run, after_seq=head), view)
     except BaseException as error:
@@ -299,7 +300,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     held.resumed = was_tried
     held.entered_seq, held.last_at = head, last_at
     held.drift_stops = entry.on_drift == "stop"
-    session.heartbeat.add(journal, session.lease_s)
+    session.heartbeat.add(journal, session.lease_s)  # before the inbox, which may take longer than the lease
     try:
         await inbox.drain(held, runtime, enters=True)
     except BaseException as error:

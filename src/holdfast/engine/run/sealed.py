@@ -79,6 +79,7 @@ def handed_over(run: str, to: str) -> RunSealed:
 
 
 def _last_seal(store: StorePort, row: RunRow) -> Event | None:
+    # A seal is the last event: nothing is appended after it, except what unseals the run.
     last = store.read_events(row.run, after_seq=max(row.head - 1, row.origin_seq), limit=1)
     return last[0] if last and last[0].kind == Kind.RUN_SEALED else None
 

@@ -2,9 +2,9 @@
 
 A ``once`` call in flight may end first, within ``drain_s``: cut off, it would be in doubt, and every deploy
 would need a person. In the main thread the handler returns without raising, and ``Terminated`` is raised when
-the outcome is recorded; in an event loop the tasks of the runs are cancelled then. A second SIGTERM interrupts
-at once, and so does the end of ``drain_s``. The signal is held back from before the intent is written: an
-intent without a call would be in doubt, too.
+the outcome is recorded; in an event loop the tasks of the runs are cancelled then. A second SIGTERM
+interrupts at once, and so does the end of ``drain_s``. The signal is held back from before the intent is
+written: an intent without a call would be in doubt, too.
 
 The handler is installed in the main thread only, and only where the program has none of its own.
 """
@@ -152,7 +152,7 @@ class Watch:
         return self.held.run.startswith(f"{other.held.run}/")
 
     async def begin(self, held: "HeldRun", drain_s: float) -> bool:  # noqa: ARG002 - as the main thread's
-        """A once call begins. After SIGTERM it waits for the cancellation, before its intent is written."""
+        """A once call begins. After SIGTERM it waits for the cancellation before its intent is written."""
         import asyncio
 
         if self.signals:
@@ -185,8 +185,8 @@ class Watch:
     async def wait_for_inner_runs(self) -> None:
         """After SIGTERM: let other tasks leave the runs inside this one first.
 
-        ``gather`` gives up at the first task that was cancelled. The program's own task would then end while
-        another one still leaves its run, and asyncio cannot shut down a loop that is ended twice.
+        ``gather`` gives up at the first task that was cancelled. The program's own task would then end
+        while another one still leaves its run, and asyncio cannot shut down a loop that is ended twice.
         """
         import asyncio
 
@@ -249,7 +249,7 @@ _loops: dict[Any, _Loop] = {}
 
 
 def install_in_loop(task: Any, drain_s: float) -> Watch | None:
-    """In an event loop, let SIGTERM cancel the tasks that entered runs; None where another handler is."""
+    """In an event loop SIGTERM cancels the tasks that entered runs; None if another handler is in charge."""
     import asyncio
 
     loop = asyncio.get_running_loop()

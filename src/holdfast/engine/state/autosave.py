@@ -109,7 +109,7 @@ class Autosaver:
         if self._identity is not None or not held.has_replayed:
             assert held.journal is not None
             self._standing = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
-        # else: recorded outcomes were given since the last look, and it is not known which of them are in the state
+        # else: outcomes were replayed since the last look, and it is not known which of them the state has
         self._identity = identity
 
     def _is_due(self, held: HeldRun, effect: str) -> bool:

@@ -91,6 +91,7 @@ async def restore(held: HeldRun, runtime: Runtime, default: Any) -> Any:
     body = contents_of(event.body) if event is not None else {}
     value = default if event is None else await runtime.store(state_at, held.store, body["state"])
     if held.journal is not None and not held.is_finished:
+        # Flushed: if it is lost, prune keeps more than it must.
         restored = draft(Kind.RESTORED, "", "", {"seq": event.seq if event else 0})
         await held.journal.append(runtime, [restored], held.clock.wall(), synced=False)
     if event is not None:

@@ -31,6 +31,7 @@ _IDENTITY_ADVICE = (
 )
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
+"""Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
 
 
 class RequestedCall(NamedTuple):

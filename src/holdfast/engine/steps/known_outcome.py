@@ -113,6 +113,7 @@ def _left_s(work: "Work", began: float) -> float:
     """How long the outcome may still be held back; 0 or less means: give up."""
     held, journal = work.held, work.held.journal
     assert journal is not None
+    # A closed run has no lease any more; a cancelled one should end soon.
     if held.is_closed or journal.cancelled is not None:
         return 0.0
     now = held.clock.monotonic()

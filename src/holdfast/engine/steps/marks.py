@@ -43,8 +43,8 @@ async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], An
         recorded = given(held, asked)
         if recorded is not None:
             return await runtime.store(recorded_value, held, recorded, name)
-        held.require_journal(name)
-        value = await runtime.store(make)
+        held.require_journal(name)  # before drawing: a finished run gets no new value
+        value = await runtime.store(make)  # it may read the store
         await append(held, runtime, asked, encode(value, what=name))
         return value
     finally:

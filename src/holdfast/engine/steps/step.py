@@ -304,7 +304,7 @@ class Work:
             asked.name if acts_once else "",
         )
         began = held.clock.monotonic()
-        self._acted = True
+        self._acted = True  # from here on the effect may happen
         token = CALL_SITE.set(inside)
         try:
             value = await self.runtime.invoke(self.fn, self.args, self.kwargs, self._timeout_s())
@@ -370,7 +370,7 @@ class Work:
         wait_s = min(RETRY_BACKOFF_S * 2 ** (failures - 1), RETRY_BACKOFF_S_MAX)
         fields, parts = {"failures": failures, "wait_s": wait_s}, {"error": encode_failure(error)}
         retried = draft(Kind.STEP_RETRIED, self.asked.name, self.asked.key, fields, parts=parts)
-        await self.append(retried, synced=False)
+        await self.append(retried, synced=False)  # only a report: the intent and a recorded doubt stay
         await self.runtime.sleep(self.held.clock, max(0.0, min(wait_s, self._left_s())))
 
     def _left_s(self) -> float:
@@ -398,7 +398,7 @@ class Work:
                 return await self._failed(reason, began)
             raise reason
         self._delegated = True
-        in_doubt.keep_open(self, None)
+        in_doubt.keep_open(self, None)  # before the callback, which may settle it at once
         straggler.on_finish(lambda result: in_doubt.follow(self, result))
         if isinstance(reason, Exception):
             raise in_doubt.in_doubt(self, "ran past its timeout and is still running") from reason
@@ -432,7 +432,7 @@ class Work:
             # Features add events to the same append, so that no crash separates them from the outcome.
             seq = await known_outcome.append(self, events) - len(extras)
         except LeaseLost:
-            if self.call_options.effect != "read":
+            if self.call_options.effect != "read":  # the new holder simply makes a read again
                 await in_doubt.post_late_outcome(self, event, good=good)
             raise
         except BaseException as cut:

@@ -70,7 +70,7 @@ def share(session: "StoreSession", entry: Entry) -> Iterator[HeldRun]:
     holds = session.part(SharedHolds)
     with holds.lock:
         shared = holds.by_run.setdefault(entry.run, SharedHold())
-        shared.users += 1
+        shared.users += 1  # before the wait for the lock: a step that ends now leaves the hold to this one
         session.framework_runs.add(entry.run)
     try:
         with shared.lock:
@@ -151,6 +151,7 @@ def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
         held = HeldRun(session, row, view, journal)
         held.status, held.may_drift = row.status, False
         for key, call in view.calls.items():
+            # An explicit key is answered by its last success; after a recorded failure it runs again.
             call.taken = len(call.outcomes) if key.endswith(".k") else 0
         session.heartbeat.add(journal, session.lease_s)
         try:
