@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.model.event_fields import fields_of
 
 published: list[str] = []
 
@@ -208,6 +209,22 @@ def test_opened_inside_a_block(url: str) -> None:
         with holdfast.run("child", store=url) as child:
             assert child.id == "block/child"
     assert runs_in(url) == ["block", "block/child", "opened"]
+
+
+def test_a_run_keeps_its_scope_beside_another(url: str) -> None:
+    """A call of a run is in that run's scope, whether another one was opened since, or opened and closed."""
+    one = holdfast.run("one", store=url).open()
+    with one.scope("a"):
+        two = holdfast.run("two", store=url).open()
+        one.step("beside", len, "x")
+        two.close()
+        one.step("behind", len, "x")
+        publish("x")
+    one.close()
+    events = [e for e in holdfast.store(url).events("one") if e.kind == "step.started"]
+    assert {e.name: bool(fields_of(e.body)["in"]) for e in events} == dict.fromkeys(
+        ("beside", "behind", "publish"), True
+    )
 
 
 def test_a_block_behind_open_is_a_child(url: str) -> None:

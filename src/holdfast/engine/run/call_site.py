@@ -74,8 +74,10 @@ def current_task() -> object:
 def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     """The place of a call of this run. The first call of a new task makes a branch for that task."""
     here = CALL_SITE.get()
+    while here is not None and here.held is not held:
+        here = here.outer  # another run was opened since, without a block
     task = current_task()
-    if here is None or here.held is not held:
+    if here is None:
         task_calls = held.trail_of(task)
         forked = task_calls.last == UNKNOWN_AFTER
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
