@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hin
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import IfFinished, Opening
-from holdfast.api.excepthook import EXIT_DONE, exit_code_of
+from holdfast.api.excepthook import EXIT_DONE, exit_code_of, lines_of
 from holdfast.api.run import Run
 from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
@@ -238,5 +238,9 @@ def inputs_in(text: str) -> dict[str, Any]:
 
 
 def _tell(error: HoldfastError | StopSignal) -> int:
-    sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+    if isinstance(error, StopSignal):  # a planned pause
+        lines = lines_of(error)
+    else:
+        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     return exit_code_of(error)
