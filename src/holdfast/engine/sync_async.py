@@ -147,7 +147,7 @@ def _invoke_in_thread(
         except BaseException as error:  # noqa: BLE001 - carried to the waiting thread
             future.set_exception(error)
 
-    Thread(target=work, name=f"holdfast-{getattr(fn, '__name__', 'step')}", daemon=True).start()
+    Thread(target=work, name=f"holdfast-call-{getattr(fn, '__name__', 'step')}", daemon=True).start()
     try:
         return future.result(timeout_s)
     except TimeoutError:
