@@ -81,7 +81,7 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
         here = here.outer  # another run was opened since, without a block
     task = current_task()
     if here is None:
-        task_calls = held.trail_of(task)
+        task_calls = held.task_calls_of(task)
         forked = task_calls.last == UNKNOWN_AFTER
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
     task_calls = here.task_calls
