@@ -108,7 +108,7 @@ ROWS: Final = (
     Row(
         "drift",
         "drift.drift_fold:DriftFold",
-        ("drift_stops", "same_calls", "new_calls", "programs"),
+        ("drift_stops", "same_calls", "new_calls", "programs", "data_differences", "data_accepted"),
         kinds=(Kind.DRIFTED, Kind.STEP_CLAIMED),
         parts=("program", "noted"),
         also=(Kind.ATTEMPT_STARTED,),

@@ -9,9 +9,7 @@ The hash is of code objects: they are at hand, where parsing sources takes milli
 The price is that another Python version is another program.
 """
 
-import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.steps.own_code import is_own_file
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
@@ -82,21 +81,12 @@ def modules() -> dict[str, str]:
         return _known
 
 
-def _roots() -> tuple[str, ...]:
-    paths = {*sysconfig.get_paths().values(), str(Path(__file__).parents[2])}
-    return tuple(f"{os.path.realpath(path)}{os.sep}" for path in paths if path)
-
-
-_FOREIGN: Final = _roots()
-_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-
-
 def is_own(module: ModuleType) -> bool:
     """Whether a module is the user's: not one of Python's, of an installed package or of Holdfast's."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py"):
         return False
-    return not os.path.realpath(file).startswith(_FOREIGN) and not any(part in file for part in _INSTALLED)
+    return is_own_file(file)
 
 
 def _digest_of(name: str, module: ModuleType) -> str:
