@@ -223,7 +223,9 @@ class Opening:
             return False
         if self._entry.stops == "suppress" and isinstance(raised, StopSignal):
             return True
-        if raised is error:
+        if (
+            raised is error
+        ):  # the program's own exception: let the ``with`` statement raise it, traceback and all
             return False
         raise raised from raised.__cause__
 

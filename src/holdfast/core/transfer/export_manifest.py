@@ -84,7 +84,7 @@ def _text(manifest: Manifest) -> bytes:
     fields = {**manifest._asdict(), "runs": runs, "inbox": inbox}
     version = fields.pop("version")
     single_use = fields.pop("single_use")
-    if version > 1:
+    if version > 1:  # the hash of a version 1 manifest was made without this field
         fields["single_use"] = single_use and single_use._asdict()
     return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
 

@@ -154,6 +154,8 @@ class _Writing:
         begun_again = [*self._inherited(is_done=False), *self._behind("again")]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
+        # The receiver records which numbers it has claimed, so each effect has one number in the whole
+        # document.
         for number, step in enumerate(carried):
             step["number"] = number
         return {
