@@ -223,9 +223,7 @@ class Opening:
             return False
         if self._entry.stops == "suppress" and isinstance(raised, StopSignal):
             return True
-        if (
-            raised is error
-        ):  # the program's own exception: let the ``with`` statement raise it, traceback and all
+        if raised is error:  # the program's own exception: the ``with`` statement raises it again
             return False
         raise raised from raised.__cause__
 
