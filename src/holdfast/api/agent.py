@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hin
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import IfFinished, Opening
-from holdfast.api.excepthook import EXIT_DONE, exit_code_of
+from holdfast.api.excepthook import EXIT_DONE, exit_code_of, lines_of
 from holdfast.api.run import Run
 from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.engine.budget.price_tables import Prices
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.queue import check_poison
 from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Place = str | os.PathLike[str] | Store | None
-
-agents: dict[str, "Agent[Any, Any]"] = {}
-"""The agents that this process has declared, by name."""
 
 
 class Agent(Generic[P, R]):
@@ -240,5 +238,9 @@ def inputs_in(text: str) -> dict[str, Any]:
 
 
 def _tell(error: HoldfastError | StopSignal) -> int:
-    sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+    if isinstance(error, StopSignal):  # a planned pause
+        lines = lines_of(error)
+    else:
+        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     return exit_code_of(error)

@@ -251,15 +251,22 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         await waits.sleep_until(self._held, AWAITING, when, wait_s)
 
     async def child(
-        self, name: str, agent: "AgentLike | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self,
+        name: str,
+        agent: "AgentLike | str",
+        /,
+        *args: Any,
+        queue: bool = False,
+        wait_s: float | None = 0.0,
+        **kwargs: Any,
     ) -> Any:
-        """Submit a run of another agent for any worker, and return its result. The child runs once.
+        """Run another agent as a child of this run, and return its result. The child runs once.
 
-        Its id is ``this-run/name``. This run waits ``wait_s`` seconds in this process (None: as long as it
-        takes), and then parks with ``AwaitingChild``; a worker continues it when the child has ended. Raises
-        ChildFailed.
+        Its id is ``this-run/name``. It runs in this process; with ``queue``, any worker runs it. Then this
+        run waits ``wait_s`` seconds in this process (None: as long as it takes), and parks with
+        ``AwaitingChild``; a worker continues it when the child has ended. Raises ChildFailed.
         """
-        return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s)
+        return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s, queue=queue)
 
     async def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
         """Declare that the run relies on this file, directory or endpoint (``http://host:port``).

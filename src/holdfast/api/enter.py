@@ -1,24 +1,37 @@
 """``holdfast.run(...)``: starts a run or resumes it, for ``with``, ``async with`` and notebooks."""
 
+import builtins
 import os
 from collections.abc import Mapping, Sequence
 from contextvars import Token
+from functools import cache
+from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.api import excepthook
-from holdfast.api.async_run import AsyncRun
+from holdfast.api.async_run import AsyncRun, AsyncRunOptions
+from holdfast.api.messages import AsyncMessages
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, here_now
 from holdfast.engine.run.close import leave
+from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.open import Entry, enter
 from holdfast.engine.run.store_session import StoreSession, held_runs
 from holdfast.engine.steps.call_options import budget_of, choose, policy_of
-from holdfast.engine.sync_async import AWAITING, BLOCKING, drive, is_cancellation
+from holdfast.engine.sync_async import (
+    AWAITING,
+    BLOCKING,
+    UnawaitedCalls,
+    drive,
+    is_cancellation,
+    noting_calls,
+)
 from holdfast.errors import Misuse, NoCurrentRun, StopSignal, Terminated
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S
 from holdfast.model.budget import Budget
+from holdfast.model.calls import CallOptions
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.premises import Act
 from holdfast.model.retention import RETENTION, Retention
@@ -27,6 +40,8 @@ if TYPE_CHECKING:
     from holdfast.api.store.store import Store
     from holdfast.engine.budget.price_tables import Prices
     from holdfast.engine.run.sigterm import Watch
+
+HandleT = TypeVar("HandleT", Run, AsyncRun)
 
 Mode = Literal["auto", "new", "resume"]
 IfFinished = Literal["replay", "new", "reopen"]
@@ -122,6 +137,51 @@ def current() -> Run | AsyncRun:
     return handle
 
 
+_opened: dict[tuple[StoreSession, str], tuple[Run | AsyncRun, object]] = {}
+"""The runs that were opened without a block, by store and id, with the task that opened each."""
+
+
+def _opener() -> object:
+    """The task that opens a run.
+
+    In IPython the thread, because a notebook may run each cell in a task of its own.
+    """
+    return get_ident() if hasattr(builtins, "__IPYTHON__") else current_task()
+
+
+def _block_of(outer: CallSite | None, session: StoreSession, entry: Entry) -> Run | AsyncRun | None:
+    """The handle of the enclosing block, if this task entered the same run with it."""
+    if outer is None or (session, entry.run) in _opened:
+        return None
+    held = outer.held
+    is_same = held.run == entry.run and held.session is session and held.root.task == current_task()
+    return held.handle if is_same else None
+
+
+def _raise(error: BaseException | None) -> None:
+    if error is not None:
+        raise error
+
+
+@cache
+def noted_async_run() -> type[AsyncRun]:
+    """The class of async handles: an ``AsyncRun`` that notes calls that the program does not await."""
+    options, messages = noting_calls(AsyncRunOptions), noting_calls(AsyncMessages)
+
+    class Noted(noting_calls(AsyncRun)):  # type: ignore[misc]  # a class made here
+        __slots__ = ()
+
+        @property
+        def messages(self) -> AsyncMessages:
+            return messages(self._held)
+
+        def _treated(self, call_options: CallOptions) -> AsyncRunOptions:
+            return options(self._held, call_options)
+
+    Noted.__name__ = AsyncRun.__name__
+    return Noted
+
+
 class Opening:
     """A run that is about to be entered, once: ``with``, ``async with`` or ``.open()``."""
 
@@ -139,11 +199,84 @@ class Opening:
         return self
 
     def open(self) -> Run:
-        """Enter the run without a block, for notebooks. End it with ``run.finish(…)`` and ``run.close()``."""
-        session = self._session()
+        """Enter the run without a block, for notebooks. End it with ``run.finish(…)`` and ``run.close()``.
+
+        It is never a child of another run. If the same task opens it again, it is the same run from its
+        beginning, and recorded calls answer.
+        """
+        outer = here_now()
+        token = CALL_SITE.set(None)  # without a current run, the new one is no child
+        try:
+            session = self._session()
+            block = _block_of(outer, session, self._entry)
+            if isinstance(block, Run):
+                CALL_SITE.reset(token)
+                return block
+            handle = self._enter(session)
+        except BaseException:
+            CALL_SITE.reset(token)
+            raise
+        self._note_opened(session, handle, outer)
+        return handle
+
+    async def open_async(self) -> AsyncRun:
+        """As ``open``, for async programs: await ``run.finish(…)`` and ``run.close()`` too."""
+        outer = here_now()
+        token = CALL_SITE.set(None)
+        try:
+            session = await AWAITING.store(self._session)
+            block = _block_of(outer, session, self._entry)
+            if isinstance(block, AsyncRun):
+                CALL_SITE.reset(token)
+                return block
+            handle = await self._enter_async(session)
+        except BaseException:
+            CALL_SITE.reset(token)
+            raise
+        self._note_opened(session, handle, outer)
+        return handle
+
+    def _note_opened(self, session: StoreSession, handle: Run | AsyncRun, outer: CallSite | None) -> None:
+        here = CALL_SITE.get()
+        assert here is not None, "a run was entered just now"
+        here.outer = outer if outer is None or not outer.held.is_closed else None
+        for key in [key for key, (each, _) in _opened.items() if each._held.is_closed]:  # noqa: SLF001
+            del _opened[key]
+        _opened[session, self._entry.run] = handle, _opener()
+
+    def _enter(self, session: StoreSession) -> Run:
+        former = self._former(session)
+        if former is not None:
+            _raise(drive(leave(former._held, BLOCKING, former._entry, None, finishes=False)))  # noqa: SLF001
         held = drive(enter(BLOCKING, session, self._entry))
-        self._run = handle = Run(held, self._entry)
         held.root.task = current_task()
+        return self._handle(held, former, Run)
+
+    async def _enter_async(self, session: StoreSession) -> AsyncRun:
+        former = self._former(session)
+        if former is not None:
+            _raise(await leave(former._held, AWAITING, former._entry, None, finishes=False))  # noqa: SLF001
+        held = await enter(AWAITING, session, self._entry)
+        held.unawaited = UnawaitedCalls()
+        return self._handle(held, former, noted_async_run())
+
+    def _former(self, session: StoreSession) -> Run | AsyncRun | None:
+        """The open handle of the same run, if this task opened it without a block."""
+        handle, opener = _opened.pop((session, self._entry.run), (None, None))
+        if handle is None or handle._held.is_closed or not handle._held.is_ours:  # noqa: SLF001
+            return None
+        if opener != _opener():
+            _opened[session, self._entry.run] = handle, opener
+            return None
+        if handle._held.unawaited is not None:  # noqa: SLF001
+            handle._held.unawaited.forget()  # noqa: SLF001 - the user corrected the cell and runs it again
+        return handle
+
+    def _handle(self, held: HeldRun, former: Run | AsyncRun | None, cls: type[HandleT]) -> HandleT:
+        """The run's handle; if this task had one, the same object, because the program may have kept it."""
+        handle = former if former is not None and isinstance(former, cls) else cls(held, self._entry)
+        handle._held, handle._entry, held.handle = held, self._entry, handle  # noqa: SLF001
+        self._run = handle
         self._token = CALL_SITE.set(CallSite(held, "", held.root))
         return handle
 
@@ -152,7 +285,7 @@ class Opening:
 
         self._has_handler = sigterm.MAIN.install()
         try:
-            run = self.open()
+            run = self._enter(self._session())
         except BaseException:
             self._restore_signal()
             raise
@@ -177,16 +310,15 @@ class Opening:
         session = await AWAITING.store(self._session)
         try:
             self._watch = sigterm.install_in_loop(current_task(), self._entry.drain_s)
-            held = await enter(AWAITING, session, self._entry)
+            handle = await self._enter_async(session)
         except BaseException as error:
             is_last = self._watch is not None and self._watch.undo()
             if is_last and is_cancellation(error):
                 raise Terminated from error
             raise
         if self._watch is not None:
+            held = handle._held  # noqa: SLF001 - its own handle
             held.sigterm, self._watch.held = self._watch, held
-        self._run = handle = AsyncRun(held, self._entry)
-        self._token = CALL_SITE.set(CallSite(held, "", held.root))
         return handle
 
     async def __aexit__(

@@ -1,6 +1,6 @@
 """Shows an uncaught stop-signal as what it is: a planned pause, not an error.
 
-Two or three lines on stderr say what the run waits for, what to do about it and which command continues; the
+Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the
 exit code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go
 to the hook that was installed before.
 
@@ -21,6 +21,7 @@ from holdfast.errors import (
     BudgetExceeded,
     Cancelled,
     Diverged,
+    EffectUnclaimed,
     HoldfastError,
     LeaseLost,
     Looping,
@@ -50,6 +51,7 @@ The program did not choose it, so it does not count.
 """
 _FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
     StepInDoubt: ("settle it", "resolve {run}"),
+    EffectUnclaimed: ("say what it is", "resolve {run}"),
     Diverged: ("accept the change", "resolve {run} {key} --abandon"),
     PremiseMissing: ("accept it as it is now", "resume {run} --accept {accept}"),
     LeaseLost: ("see what is recorded", "show {run}"),
@@ -76,10 +78,7 @@ def exit_code_of(error: HoldfastError | StopSignal) -> int:
 
 
 def install() -> None:
-    """Install the hooks of this process, once.
-
-    Not under pytest or IPython, which show exceptions themselves.
-    """
+    """Install the hooks of this process, once. Not under pytest or IPython: these show exceptions."""
     global _previous  # noqa: PLW0603 - one hook per process
     if _previous is not None:
         return

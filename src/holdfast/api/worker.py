@@ -12,11 +12,13 @@ from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from holdfast.api.agent import Agent, agents
+from holdfast.api.agent import Agent
 from holdfast.api.store.store import Store, store_at
 from holdfast.clock import SystemClock
 from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
+from holdfast.engine.queue import workers
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
 from holdfast.engine.queue.queue import is_suspect, let_go, stand_down
 from holdfast.engine.run.close import how_it_ended
@@ -86,6 +88,7 @@ class Worker:
         self._thread: Thread | None = None
         self._loop: AbstractEventLoop | None = None
         self._own_loop: Thread | None = None
+        self._announced = ""
 
     # -- its life --------------------------------------------------------------------------------------------
 
@@ -108,6 +111,7 @@ class Worker:
         if self._thread is not None:
             raise Misuse(problem="this worker was started before", advice="call holdfast.worker(...) again")
         self._loop = loop
+        self._announced = workers.announce(self._session.store, self._agents)
         self._thread = Thread(target=self._claim_all, name="holdfast-worker", daemon=True)
         self._tell(Report("started", agent=", ".join(sorted(self._agents)), text=self._store.url))
         self._thread.start()
@@ -136,6 +140,9 @@ class Worker:
         left = self.runs
         if left:
             self._tell(Report("left", text=", ".join(left)))
+        if self._announced:
+            workers.withdraw(self._session.store, self._announced)
+            self._announced = ""
         if self._own_loop is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._own_loop.join(_SPARE_S)
@@ -157,7 +164,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         import asyncio
 
-        self.start(asyncio.get_running_loop())
+        await asyncio.to_thread(self.start, asyncio.get_running_loop())
         return self
 
     async def __aexit__(

@@ -66,7 +66,7 @@ class Moving(Files):
             )
             notes = restoring.notes(restoring.go())
         made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects)
-        return self._info(made.row)._replace(behind=made.behind)
+        return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
 
     def rewind(
         self,
@@ -148,9 +148,12 @@ class Moving(Files):
         return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
-        """The effects of the run after a place, done or in doubt, as ``fork`` and ``rewind`` list them."""
+        """The effects after a place, done or in doubt, of the run and its later children.
+
+        ``fork`` and ``rewind`` would list the same. Nothing is written.
+        """
         row, seq = self._at(place)
-        return told(fork_and_rewind.entries_behind(self._port, row.run, seq))
+        return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects that happened after this place."""
@@ -165,9 +168,9 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
     ) -> Exported:
-        """Write a run with all that it needs to one file, or to a ``directory`` of lines and blobs.
+        """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
-        Any store can import it. With ``move`` the run is sealed here and continues where the file is
+        Any store can import it. With ``move`` the runs are sealed here and continue where the file is
         imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
         process holds a run that is to move.
         """
@@ -231,10 +234,11 @@ class Moving(Files):
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
-        """Remove every trace of a run from the store's files. It cannot be restored.
+        """Remove every trace of a run and its descendants from the store's files. They cannot be restored.
 
-        Raises RunHasForks if other runs borrow its history, unless ``flatten`` gives each its own copy first;
-        RunHeld if a process holds the run, or a fork to be flattened. If it is cut off, call it again.
+        Raises RunHasForks if other runs borrow their history, unless ``flatten`` gives each its own copy
+        first; RunHeld if a process holds one of them, or a fork to be flattened. If it is cut off, call it
+        again.
         """
         from holdfast.engine.prune.erase import erase
 
@@ -243,7 +247,7 @@ class Moving(Files):
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
     ) -> PruneReport:
-        """Prune one run, or the whole store, and report what goes, what stays and why.
+        """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
         half-way, call it again.

@@ -12,10 +12,7 @@ from holdfast.stores.url import ENVIRONMENT, depends_on_directory, nearest_store
 
 
 def open_or_make(url: "str | os.PathLike[str] | None") -> StorePort:
-    """The open store at a URL or path, as ``open_store``.
-
-    A new store that may surprise is named on stderr.
-    """
+    """As ``open_store``. The path of a new store is printed if it depends on the directory."""
     made: list[str] = []
     store = open_store(url, on_new=made.append)
     if made and sys.stderr is not None and depends_on_directory(url):

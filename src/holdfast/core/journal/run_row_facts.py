@@ -10,6 +10,7 @@
 ``owner``       its identity in this store, made by the import and recorded beside its idempotency keys
 ``handed``      the run whose handoff it began with, and that run's store and event
 ``effects``     what happens to its origin's later effects, until its first attempt: see ``later_effects``
+``children``    descendants that a fork borrows when its program asks for them: name to run and head
 ``lost``        events up to this seq were acknowledged and are lost: a person must accept that first
 ``flattens``    it is the copy that will replace the run of this name
 

@@ -19,11 +19,14 @@ from holdfast.core.journal.event_check import (
 )
 from holdfast.core.journal.names import check_run_id
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.exports import ExportedChild, ExportedInbox, ExportedRun, Manifest, SingleUse
 
 FORMAT: Final = "holdfast-export"
-VERSION: Final = 2
-"""Since version 2 a line of an event has its chain, and the export of a moved run has ``single_use``."""
+VERSION: Final = 3
+"""Since version 2 a line of an event has its chain, and the export of a moved run has ``single_use``.
+
+Version 3 has children. An export without children is written as version 2, which older versions can read.
+"""
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"
 _NAME_CHARS_MAX: Final = 60
@@ -41,8 +44,13 @@ def blob_file(address: str) -> str:
     return f"blobs/{address}"
 
 
+def child_place(number: int) -> str:
+    """The prefix of the names of all parts of a child's export."""
+    return f"children/{number}/"
+
+
 def files_of(manifest: Manifest) -> list[str]:
-    """The names of all parts, in the order in which an export has them."""
+    """The names of the run's own parts, in the order of the export. The parts of its children follow."""
     inbox = [manifest.inbox.file] if manifest.inbox else []
     return [MANIFEST, *(run.file for run in manifest.runs), *inbox, *map(blob_file, manifest.blobs)]
 
@@ -84,8 +92,12 @@ def _text(manifest: Manifest) -> bytes:
     fields = {**manifest._asdict(), "runs": runs, "inbox": inbox}
     version = fields.pop("version")
     single_use = fields.pop("single_use")
-    if version > 1:  # the hash of a version 1 manifest was made without this field
+    children = fields.pop("children")
+    # The hashes of older versions were made without the later fields.
+    if version > 1:
         fields["single_use"] = single_use and single_use._asdict()
+    if version > 2:
+        fields["children"] = [child._asdict() for child in children]
     return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
 
 
@@ -105,7 +117,7 @@ def _content(data: bytes, path: str) -> dict[str, Any]:
         raise NewerExport(
             path=path, problem=f"is of version {version}; this Holdfast knows versions up to {VERSION}"
         )
-    if version not in {1, VERSION} or type(version) is not int:
+    if version not in {1, 2, VERSION} or type(version) is not int:
         raise DamagedExport(path=path, problem=f"has a manifest of version {version!r}")
     return content
 
@@ -114,8 +126,10 @@ def _parsed(content: dict[str, Any]) -> Manifest:
     runs = tuple(ExportedRun(**run) for run in content.pop("runs"))
     inbox = content.pop("inbox")
     single_use = content.pop("single_use") if content["version"] > 1 else None
+    children = content.pop("children") if content["version"] > 2 else ()
     manifest = Manifest(
         **{**content, "blobs": tuple(content["blobs"])},
+        children=tuple(ExportedChild(**child) for child in children),
         runs=runs,
         inbox=None if inbox is None else ExportedInbox(**inbox),
         single_use=None if single_use is None else SingleUse(**single_use),
@@ -138,6 +152,7 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
         texts += [manifest.inbox.file, manifest.inbox.sha256]
         numbers.append(manifest.inbox.letters)
     texts += manifest.single_use or ()
+    texts += [text for child in manifest.children for text in child]
     if type(manifest.moved) is not bool:
         raise TypeError(f"moved is {manifest.moved!r}")
     for text in texts:
@@ -168,6 +183,17 @@ def _check(manifest: Manifest, path: str) -> None:
         refuse(f"holds {manifest.inbox.letters:,} letters")
     if list(manifest.blobs) != sorted(set(manifest.blobs)) or not all(map(_HASH.fullmatch, manifest.blobs)):
         refuse("lists blobs that are none")
+    _check_children(manifest, refuse)
+
+
+def _check_children(manifest: Manifest, refuse: Any) -> None:
+    names = [child.run for child in manifest.children]
+    if len(names) > limits.EXPORT_RUNS_MAX:
+        refuse(f"holds {len(names):,} children")
+    if len({*names, manifest.run}) != len(names) + 1:
+        refuse("holds a child twice")
+    if bool(names) != (manifest.version > 2):
+        refuse("does not say whether it has children")
 
 
 def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
-_OURS = frozenset({"holdfast-heartbeat", "holdfast-autosave", "holdfast-flusher"})
+_OURS = (
+    "holdfast-autosave",
+    "holdfast-doorbell",  # of the inbox wakeup
+    "holdfast-flusher",
+    "holdfast-heartbeat",
+    "holdfast-listener",  # of PostgreSQL
+    "holdfast-store_",  # one of several
+)
+"""How the names of threads begin in which no code of the program runs."""
 
 
 class States:
@@ -51,7 +59,7 @@ class States:
     def _learn_now(self, roots: Sequence[Any]) -> None:
         with self._lock:
             if not self._has_learned:
-                self._learn(self._fresh_garden(), roots)
+                self._learn(self._fresh_nodes(), roots)
 
     def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
         """The state as nodes. NotStorable; TooLarge; StateChanged by another thread.
@@ -83,13 +91,13 @@ class States:
     def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
         tree, rebuild = encode_state(state, what=what, careful=careful)
         with self._lock:
-            nodes = self._fresh_garden()
+            nodes = self._fresh_nodes()
             return Taken(nodes.plant(tree), rebuild, tree, nodes)
 
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
         """The nodes to record, given the roots of earlier states, which another attempt may have stored."""
         with self._lock:
-            nodes = self._fresh_garden()
+            nodes = self._fresh_nodes()
             is_known = not known or self._has_learned
             if not is_known:
                 self._learn(nodes, known)
@@ -120,7 +128,7 @@ class States:
             self._forget()
             return True
 
-    def _fresh_garden(self) -> StoredNodes:
+    def _fresh_nodes(self) -> StoredNodes:
         if self._nodes is None or self._nodes.is_overgrown:
             self._forget()
             if self.lineage is None:
@@ -158,7 +166,8 @@ class Taken(NamedTuple):
 
 def _others_run() -> bool:
     """Whether the program has other threads. Holdfast's own threads never change a state."""
-    return any(thread.name not in _OURS for thread in enumerate_threads() if thread is not current_thread())
+    here = current_thread()
+    return any(not t.name.startswith(_OURS) for t in enumerate_threads() if t is not here)
 
 
 def blobs_of(planted: Planted) -> tuple[Blob, ...]:

@@ -12,7 +12,8 @@ from holdfast.codec.json_lines import event_line, letter_line
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.engine.transfer.import_ import Blobs, ImportTarget, ImportWork, stored
+from holdfast.engine.transfer.blob_batch import Blobs
+from holdfast.engine.transfer.import_ import ImportTarget, ImportWork, stored
 from holdfast.engine.transfer.verify_export import verified
 from holdfast.errors import DamagedExport
 from holdfast.model.exports import Manifest
@@ -27,7 +28,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.put: set[str] = set()
-        """The blobs that were written."""
+        """The blobs that are durable in the target."""
         self.sound: set[str] = set()
         """The blobs that were read back."""
         self.heads: dict[str, int] = {}
@@ -104,10 +105,6 @@ class StoreWriter:
     def __init__(
         self, source: StorePort, target: StoreSession, kept: Kept, tell: Callable[[int], None]
     ) -> None:
-        self.events = 0
-        """How many events were written. The next two count the blobs, and the bytes of both."""
-        self.blobs = 0
-        self.size_bytes = 0
         self.is_there = False
         """Whether the target had all of it before."""
         self._source = source
@@ -121,6 +118,12 @@ class StoreWriter:
         return self._target.store.url
 
     def clear(self) -> None:
+        self.events = 0
+        """How many events were written. The next two count the blobs, and the bytes of both."""
+        self.blobs = 0
+        self.size_bytes = 0
+        self._put: set[str] = set()
+        """The blobs of this export that are not durable yet: another run must not rely on them."""
         self._parts: dict[str, bytes] = {}
         self._blobs = Blobs(self._target)
         self._work: ImportWork | None = None
@@ -138,7 +141,7 @@ class StoreWriter:
             return
         address = name.removeprefix(_BLOBS)
         self._keep(address, data)
-        self._kept.put.add(address)
+        self._put.add(address)
         self.blobs += 1
         self.size_bytes += len(data)
         self._tell(len(data))
@@ -146,6 +149,7 @@ class StoreWriter:
     def complete(self) -> int:
         self._prepare()
         self._blobs.flush()
+        self._kept.put |= self._put
         return self.size_bytes + sum(map(len, self._parts.values()))
 
     @contextmanager

@@ -3,7 +3,7 @@
 Captured values are not part of the digest: another program captures other values for the same call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -52,15 +52,33 @@ class Effect(NamedTuple):
         return {}
 
 
-def effects_in(document: Mapping[str, Any]) -> list[Effect]:
-    """All effects in a document, in the order of their numbers."""
+def effects_in(document: Mapping[str, Any], *, children: bool = False) -> list[Effect]:
+    """The effects of the giver itself in a document, or those of its children, by their numbers."""
     found = [
         _effect(document, item, is_done=name == "effects", is_in_doubt=name == "in_doubt")
         for name in ("effects", "in_doubt", "pending")
         for item in document[name]
-        if "number" in item
+        if "number" in item and bool(item.get("child")) == children
     ]
     return sorted(found, key=lambda effect: effect.number)
+
+
+def for_child(document: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """The part of a document that a child of this name begins with; None if it has no effect of it."""
+    lists = {what: [*_of_child(document[what], name)] for what in ("effects", "in_doubt")}
+    if not any(lists.values()):
+        return None
+    emptied: dict[str, Any] = {what: [] for what, value in document.items() if isinstance(value, list)}
+    return {**document, **emptied, **lists, "state": None}
+
+
+def _of_child(items: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[str, Any]]:
+    for item in items:
+        child = str(item.get("child", ""))
+        if child == name:
+            yield {field: value for field, value in item.items() if field != "child"}
+        elif child.startswith(f"{name}/"):
+            yield {**item, "child": child[len(name) + 1 :]}
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:

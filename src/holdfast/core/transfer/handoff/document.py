@@ -56,10 +56,11 @@ class HandoffContents(NamedTuple):
     unread: int = 0
     """How many letters are in the giver's inbox."""
     behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
-    """Later effects (``core/lineage/later_effects.py``) that the giver has not asked for.
-
-    Each with its intent, if readable.
-    """
+    """Later effects (see ``later_effects``) that the giver has not asked for, each with its intent."""
+    children: Sequence[tuple[str, Mapping[str, Any], bytes | None]] = ()
+    """Effects of the giver's children, each with the child's name and its intent."""
+    born: frozenset[str] = frozenset()
+    """The names of children that have journals. Those have what was handed over for them."""
 
 
 def document_of(
@@ -141,8 +142,17 @@ class _Writing:
         # The program got EffectUnknown for these and continued: they are still in doubt.
         unknown = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_UNKNOWN)]
         done = [call for call in story.steps() if is_done(call)]
-        effects = [*self._inherited(is_done=True), *self._behind("answered"), *self._done(done)]
-        in_doubt = [*(self._doubt(call) for call in (*doubted, *unknown)), *self._behind("asked")]
+        effects = [
+            *self._inherited(is_done=True),
+            *self._behind("answered"),
+            *self._of_children("answered"),
+            *self._done(done),
+        ]
+        in_doubt = [
+            *(self._doubt(call) for call in (*doubted, *unknown)),
+            *self._behind("asked"),
+            *self._of_children("asked"),
+        ]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
                 what=f"the handoff of {run}",
@@ -151,7 +161,11 @@ class _Writing:
                 unit="effects in doubt (settle some with `holdfast resolve`)",
             )
         others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
-        begun_again = [*self._inherited(is_done=False), *self._behind("again")]
+        begun_again = [
+            *self._inherited(is_done=False),
+            *self._behind("again"),
+            *self._of_children("again"),
+        ]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
         # The receiver records which numbers it has claimed, so each effect has one number in the whole
@@ -181,44 +195,69 @@ class _Writing:
         if handed is None:
             return
         seq = self.story.cite(handed.seq)
-        for effect in effects_in(self._document_in(handed)):
+        document = self._document_in(handed)
+        for effect in effects_in(document):
             if (
                 effect.is_done == is_done
                 and not effect.is_in_doubt
                 and effect.number not in HANDOFF.of(view).claimed
             ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+        for effect in effects_in(document, children=True):
+            if effect.is_done == is_done and not self._is_born(effect.item["child"]):
+                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _is_born(self, child: str) -> bool:
+        return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
 
     def _behind(self, call_options: str) -> Iterator[dict[str, Any]]:
         """The later effects, after the point at which this history begins, that have this treatment."""
-        view = self.story.view
+        fold = LATER_EFFECTS.of(self.story.view)
         for entry, intent in self._contents.behind:
-            if treatment_of(entry, LATER_EFFECTS.of(view).repeats) != call_options:
-                continue
-            name = entry["step"]
-            if intent is None or is_hollow(intent):
-                why = (
-                    f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be "
-                    "read: a call of it is not recognised"
-                )
-                self._leave(
-                    "effect", name, why, f"before {name} is called, look whether that was done already"
-                )
-                continue
-            recorded = contents_of(intent)
-            step = {"step": name, "effect": entry["effect"], **self._asked(recorded)}
-            step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
-            step |= {field: recorded[field] for field in ("idempotency_key", "tool") if recorded.get(field)}
-            if call_options == "answered":
-                step |= self._outcome(name, entry["outcome"])
-            else:
-                step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
-            if call_options == "asked":
-                is_over = entry["over"] or self._contents.is_gone(entry["owner"])
-                step |= {"doubt": reason_of(entry, LATER_EFFECTS.of(view).repeats), "is_over": is_over}
-                step |= {"policy": recorded.get("in_doubt", "stop"), "verify": bool(recorded.get("verify"))}
-            source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
-            yield {**step, "from": source, "events": [self.story.cite(LATER_EFFECTS.of(view).events[-1].seq)]}
+            if treatment_of(entry, fold.repeats) == call_options:
+                cited = [self.story.cite(fold.events[-1].seq)]
+                reason = reason_of(entry, fold.repeats)
+                yield from self._carried(entry, intent, call_options, reason, cited)
+
+    def _of_children(self, call_options: str) -> Iterator[dict[str, Any]]:
+        """The effects of the giver's children, done or in doubt, for the children of the receiver."""
+        for child, entry, intent in self._contents.children:
+            if treatment_of(entry, "answer") == call_options:
+                reason = f"is in doubt already in run {entry['run']} (its #{entry['event']})"
+                for step in self._carried(entry, intent, call_options, reason, []):
+                    yield {**step, "child": child}
+
+    def _carried(
+        self,
+        entry: Mapping[str, Any],
+        intent: bytes | None,
+        call_options: str,
+        reason: str,
+        cited: list[int],
+    ) -> Iterator[dict[str, Any]]:
+        """An effect of another journal, with what is known of it; nothing if its arguments cannot be read."""
+        name = entry["step"]
+        if intent is None or is_hollow(intent):
+            why = (
+                f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: "
+                "a call of it is not recognised"
+            )
+            self._leave("effect", name, why, f"before {name} is called, look whether that was done already")
+            return
+        recorded = contents_of(intent)
+        step = {"step": name, "effect": entry["effect"], **self._asked(recorded)}
+        step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
+        step |= {field: recorded[field] for field in ("idempotency_key", "tool") if recorded.get(field)}
+        if call_options == "answered":
+            step |= self._outcome(name, entry["outcome"])
+        else:
+            step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
+        if call_options == "asked":
+            is_over = entry["over"] or self._contents.is_gone(entry["owner"])
+            step |= {"doubt": reason, "is_over": is_over}
+            step |= {"policy": recorded.get("in_doubt", "stop"), "verify": bool(recorded.get("verify"))}
+        source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
+        yield {**step, "from": source, "events": cited}
 
     def _outcome(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The result of an effect, if it fits into the document."""

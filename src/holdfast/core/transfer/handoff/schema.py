@@ -69,6 +69,7 @@ _STEP: Final = _object(
         "policy": {"enum": ["stop", "tell", "retry"]},
         "verify": {"type": "boolean"},
         "tool": {"type": "boolean"},
+        "child": {**_TEXT, "description": "Of an effect of a child: its name behind the giver's."},
         "from": _object(
             {"run": _TEXT, "store": _TEXT},
             {"event": _SEQ},
