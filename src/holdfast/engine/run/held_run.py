@@ -80,6 +80,8 @@ class HeldRun:
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
+        self.refusal: Callable[[str], BaseException] | None = None
+        """What is raised instead of writing, in a run that is only replayed."""
         self.sealed: RunSealed | None = None  # set when this attempt hands the run over
         self.cursor_seq = 0  # the event up to which the program restored a state instead of replaying calls
         self.unsaid: frozenset[int] = frozenset()
@@ -174,6 +176,8 @@ class HeldRun:
 
         RunFinished, LeaseLost, Cancelled; Drained if the call begins something.
         """
+        if self.refusal is not None:
+            raise self.refusal(what)
         if self.is_finished or self.journal is None:
             raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:
