@@ -1,7 +1,7 @@
 """Finds the place of a call: its run, its scope and its task.
 
 A context variable carries the place, so nested calls, ``asyncio`` tasks and bound threads inherit it. A plain
-new thread inherits no context: the place of its first call is unknown, and drift detection skips that call.
+new thread inherits no context: the place of its first call is unknown.
 """
 
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TaskCalls:
-    """The last call that one task finished, and the path of the root task."""
+    """The last call that one task has finished; and, for the root task, its path."""
 
     __slots__ = ("last", "path", "task")
 
@@ -26,7 +26,10 @@ class TaskCalls:
         self.path = path
 
     def passed(self, key: str, recorded_key: str = "") -> None:
-        """The task has finished this call. Where a recorded one answered for it, the path is that one's."""
+        """The task has finished this call.
+
+        If a record under another key answered it, the path uses that key.
+        """
         self.last = key
         self.path = path_after(self.path, recorded_key or key)
 
@@ -78,7 +81,7 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
         here = here.outer  # another run was opened since, without a block
     task = current_task()
     if here is None:
-        task_calls = held.trail_of(task)
+        task_calls = held.task_calls_of(task)
         forked = task_calls.last == UNKNOWN_AFTER
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
     task_calls = here.task_calls

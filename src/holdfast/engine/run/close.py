@@ -51,10 +51,11 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     data = encode(result, what=f"result of run {held.run}")
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
-    told = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
+    # In the same append, so that a crash cannot separate them from the end of the run.
+    reports = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(runtime, [*told, finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [*reports, finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)
@@ -96,7 +97,7 @@ async def leave(
     """
     if held.is_closed:
         return error
-    error = stop_signal_in(error) or error
+    error = stop_signal_in(error) or error  # a task group wraps the stop-signal of one of its tasks
     if isinstance(error, StopSignal):
         error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:

@@ -12,7 +12,7 @@ or because the program uses it.
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call is not in the journal; gives the record that answers it | handoffs, drift |
+| ``claim(...)`` | a call is not in the journal; may supply the record that answers it | handoffs, drift |
 | ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | returns the fields of an intent, with its own | premises, loop detection |
@@ -20,11 +20,11 @@ or because the program uses it.
 | ``checkpoint_fields()`` | returns fields of its own for a checkpoint | the conversation |
 | ``checkpointed(is_between_steps)`` | a state is in the journal | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
-| ``compacted(upto_seq)`` | events were compacted under this attempt | states |
-| ``finishing(runtime)`` | events in the append that finishes the run | effects never asked for |
-| ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
-| ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
-| ``released()`` | the lease goes | autosave |
+| ``compacted(upto_seq)`` | events were compacted during this attempt | states |
+| ``finishing(runtime)`` | adds events to the append that finishes the run | drift |
+| ``closing()`` | the program has left the block; calls in flight may still run | streams |
+| ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
+| ``released()`` | the lease is about to be released | autosave |
 """
 
 from collections.abc import Awaitable, Callable
