@@ -92,7 +92,7 @@ class HeldRun:
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.sigterm: MainThread | Watch | None = None
-        """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
+        """Holds SIGTERM back while a ``once`` call is in flight; None if this run does not handle SIGTERM."""
         self.unawaited: UnawaitedCalls | None = None
         """The calls of an async run that the program made and has not awaited."""
         self.result: bytes | None = None
