@@ -265,4 +265,3 @@ class DriftGuard(Feature):
 
 
 GUARD: Final = Slot("drift", DriftGuard)
-

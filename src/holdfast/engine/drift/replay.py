@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.steps.step import Work
 
+
 class Replay(Feature):
     """One run that is replayed. Only its first difference is told: what follows comes from it."""
 
@@ -131,4 +132,3 @@ class Replay(Feature):
 
 
 REPLAY: Final = Slot("replay", Replay)
-
