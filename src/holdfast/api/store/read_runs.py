@@ -364,10 +364,11 @@ class Reading(Examining):
     def stats(self, run: str | None = None) -> Stats:
         """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
 
-        Of one run, or of all: then one whose journal is damaged is named among the others, and not read.
+        Of one run and its descendants, or of all: then one whose journal is damaged is named among the others, and not read.
         """
         if run is not None:
-            return gather([Source(self.get(run), self.events(run, whole=True))])
+            children = map(self._source, self.runs(prefix=f"{run}/", limit=_EVERY_RUN))
+            return gather([Source(self.get(run), self.events(run, whole=True)), *children])
         whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
         infos = [*whole]
         try:
