@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.store_threads import whole
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal
 from holdfast.stores.port import StorePort
@@ -197,3 +198,67 @@ def test_of_a_mixture_the_hasty_ones_go_first_and_each_runs_items_in_order() -> 
     tickets = [made.submit(Append(run, 1, seq, (), hasty=hasty)) for run, seq, hasty in queued]
     assert [made.finish(ticket) for ticket in tickets] == [Appended(seq + 1) for _, seq, _ in queued]
     assert batches == [[("a", 0), ("c", 0)], [("b", 0), ("b", 1), ("a", 1), ("d", 0)]]
+
+
+def test_an_interrupt_between_single_commits_answers_the_rest_of_the_batch() -> None:
+    """Ctrl-C while a batch is committed one by one: each other writer gets an answer, committed or unknown."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        if len(items) > 1:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")
+        if items[0].run == "r1":
+            raise KeyboardInterrupt
+        return [Appended(i.after_seq + 1) for i in items]
+
+    made = committer(Recording(answer))
+    tickets = [made.submit(item(n)) for n in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        made.finish(tickets[1])
+    assert made.finish(tickets[0]) == Appended(1)
+    with pytest.raises(StoreUnavailable, match="interrupted"):
+        made.finish(tickets[2])
+
+
+def test_a_loop_that_closes_under_a_commit_fails_no_other_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The waiting task is gone with its loop; the thread that committed its item has nobody to wake."""
+    loop = asyncio.new_event_loop()
+    made = committer(Recording())
+    gone, own = made.submit(item(0)), made.submit(item(1))
+    gone.future = loop.create_future()
+    loop.close()
+    monkeypatch.setattr(loop, "is_closed", lambda: False)  # it closed after the committer asked
+    assert made.finish(own) == Appended(2)
+
+
+def test_a_loop_that_closes_under_its_own_tick_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was queued behind the last batch of a closed loop is left for the next thread that commits."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    monkeypatch.setattr(loop, "is_closed", lambda: False)  # it closed after the committer asked
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        made.submit(item(1))
+        raise KeyboardInterrupt  # leaves the drain with an item in the queue
+
+    made = committer(Recording(answer))
+    made.submit(item(0))
+    with pytest.raises(KeyboardInterrupt):
+        made._drain(loop)
+
+
+def test_a_cancelled_lone_writer_gets_the_error_of_its_write() -> None:
+    """Cancelled where a cancellation is held back: the writer gets the store's error, not an assertion."""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        raise StoreBusy(store="s", problem="locked")
+
+    made = committer(Recording(answer))
+    made._tick = lambda loop: None  # type: ignore[method-assign]  # the cancelled writer comes first
+
+    async def main() -> None:
+        task = asyncio.ensure_future(whole(made.finish_async(made.submit(item(0)))))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        with pytest.raises(StoreBusy):
+            await task
+
+    asyncio.run(main())

@@ -20,7 +20,10 @@ _ROWS: Final = (
     (
         "holdfast",
         "holdfast.errors",
-        "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand OutOfDescriptors Unjournaled",
+        (
+            "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand NeverAwaited "
+            "OutOfDescriptors Unjournaled"
+        ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),

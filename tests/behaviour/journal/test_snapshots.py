@@ -154,3 +154,35 @@ def test_entering_reads_pages_not_steps(tmp_path: Path, monkeypatch: pytest.Monk
     assert entered < 20
     assert port.calls["append"] == 2
     assert sum(event.kind == Kind.STEP_FINISHED for event in store.events("a")) == 1200
+
+
+@pytest.mark.parametrize("steps", [2, 40])
+def test_the_snapshot_of_a_deleted_run_is_not_that_of_its_successor(url: str, steps: int) -> None:
+    """A process dies after it has deleted a run, before its records: a new run of that name starts empty."""
+    attempt(url, 20)
+    attempt(url, 20)
+    port = holdfast.store(url)._port
+    assert port.get_record(load_view.SPACE, "a@") is not None
+    fence = port.acquire("a", at=0.0, lease_s=60.0).lease.fence
+    row = port.find_run("a")
+    assert row is not None
+    assert port.delete_run("a", fence=fence, revision=row.revision)
+    calls.clear()
+    first = attempt(url, steps)
+    assert len(calls) == steps + 1
+    assert attempt(url, steps) == first
+    assert len(calls) == steps + 1
+
+
+def test_a_snapshot_that_replaces_one_of_the_same_event_keeps_its_chunks(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version writes it anew while the run has not moved: the next process can use it."""
+    attempt(url, 20)
+    port = holdfast.store(url)._port
+    with monkeypatch.context() as other_version:
+        other_version.setattr("holdfast.core.journal.snapshots.FOLD_VERSION", 99)
+        load_view.load(port, "a")
+        assert load_view._usable_snapshot(port, "a") is None
+    load_view.load(port, "a")
+    assert load_view._usable_snapshot(port, "a") is not None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import apsw
@@ -12,9 +12,13 @@ from tests.behaviour.conftest import SetClock
 
 import holdfast
 from holdfast import errors
+from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.journal.journal import Journal
 from holdfast.engine.run.store_session import session_of
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Append, AppendOutcome
+from holdfast.stores.port import StorePort
 from holdfast.stores.url import open_store
 
 calls: list[object] = []
@@ -180,3 +184,22 @@ def test_what_a_crashed_server_took_back_is_put_back(tmp_path: Path) -> None:
     with holdfast.run("a", store=url) as run:
         assert [run.step("s", note, 1), run.step("t", forget, 2)] == [1, 2]
     assert calls == [1]
+
+
+@pytest.mark.parametrize("plan", ["before", "after"])
+def test_a_status_of_unknown_outcome_is_read_back_from_the_row(port: Unsure, plan: str) -> None:
+    """An append of a status alone has no events to look for: the run's row says whether it was written."""
+    with holdfast.run("a", store=holdfast.Store(port)) as run:
+        run.step("s", note, 1)
+    fence = port.acquire("a", at=0.0, lease_s=60.0).lease.fence
+    head = port.find_run("a").head
+    store = cast(StorePort, port)
+    journal = Journal(store, Committer(store), "a", fence, head)
+    port.script = [plan]
+    if plan == "before":
+        with pytest.raises(errors.StoreUnavailable):
+            drive(journal.append(BLOCKING, [], 0.0, status="idle"))
+    else:
+        assert drive(journal.append(BLOCKING, [], 0.0, status="idle")) == head
+    assert port.find_run("a").status == ("idle" if plan == "after" else "finished")
+    assert drive(journal.append(BLOCKING, [], 0.0, status="idle")) == head

@@ -1,5 +1,6 @@
 """A lease that could not be given back, as on a full disk: the process that left it behind takes its own run again."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -7,6 +8,9 @@ from uuid import uuid4
 import pytest
 
 import holdfast
+from holdfast.clock import SystemClock
+from holdfast.engine.journal.lease import take
+from holdfast.engine.sync_async import AWAITING
 from holdfast.errors import DiskFull, RunHeld
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
@@ -19,11 +23,18 @@ class Full(Relay):
     """A store whose disk is full for as long as a test says so."""
 
     is_full = False
+    when_granted: Callable[[], object] | None = None
+    """Called when the next lease is granted; the disk is full from then on."""
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         if self.is_full and verb.__name__ in _WRITES:
             raise DiskFull(store=self.url, problem="the disk is full")
-        return super().pass_on(verb, *args, **kwargs)
+        found = super().pass_on(verb, *args, **kwargs)
+        if self.when_granted is not None and verb.__name__ == "acquire":
+            self.is_full = True
+            self.when_granted()
+            self.when_granted = None
+        return found
 
 
 @pytest.fixture
@@ -70,6 +81,26 @@ def test_work_on_a_run_is_done_though_its_lease_stays(port: Full) -> None:
     port.port.release = releases  # type: ignore[method-assign]
     with holdfast.run("a", store=store, if_finished="reopen") as run:
         assert run.restore(0) == 1
+
+
+def test_a_cancelled_task_leaves_no_lease_that_its_process_cannot_take(port: Full) -> None:
+    """Cancelled while it is granted a lease that cannot be given back: cancelled, and the run can be entered."""
+    store = holdfast.Store(port)
+    with holdfast.run("a", store=store):
+        pass
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(take(AWAITING, port, SystemClock(), "a", 30.0))
+        port.when_granted = lambda: loop.call_soon_threadsafe(task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert port.is_full
+    port.is_full = False
+    with holdfast.run("a", store=store, if_finished="reopen") as again:
+        assert again.attempt == 2
 
 
 def _refuses(run: str, *, fence: int) -> bool:

@@ -1,5 +1,6 @@
 """States and conversations: what a checkpoint writes, what comes back, and where the program stands then."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.state import autosave, checkpoints
+from holdfast.codec.values import encode_state
+from holdfast.engine import store_threads
+from holdfast.engine.journal.inbox_wakeup import InboxWakeup
+from holdfast.engine.state import autosave, checkpoints, state_store
 from holdfast.limits import BLOB_PAGE_MAX
 from holdfast.model.events import Kind
 from holdfast.stores.url import open_store
@@ -235,6 +239,47 @@ def test_a_state_that_is_part_old_part_new_is_refused(url: str) -> None:
         over.set()
         thread.join()
     assert kinds(url).count(Kind.CHECKPOINT) == 1
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The states that were encoded. Threads from before this test do not count as the program's."""
+    before = set(threading.enumerate())
+    found: list[object] = []
+
+    def encode(state: object, **options: Any) -> Any:
+        found.append(state)
+        return encode_state(state, **options)
+
+    monkeypatch.setattr(state_store, "encode_state", encode)
+    monkeypatch.setattr(state_store, "enumerate_threads", lambda: set(threading.enumerate()) - before)
+    monkeypatch.setattr(store_threads, "_pool", None)
+    return found
+
+
+def test_an_async_run_encodes_a_state_once(url: str, looks: list[object]) -> None:
+    """Only a thread of the program could change it meanwhile: not one that calls the store or waits for letters."""
+
+    async def main() -> None:
+        async with holdfast.run("a", store=url) as run:
+            wakeup = InboxWakeup(open_store(url))
+            with wakeup.listening("a", wakeup.cursor_of("a"), lambda: None):
+                await run.checkpoint({"fine": 1})
+        pool = store_threads._threads()
+        await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+    asyncio.run(main())
+    assert looks == [{"fine": 1}]
+
+
+def test_a_function_with_a_timeout_is_the_programs_whatever_its_name(url: str) -> None:
+    """Its thread may change a state, also if the function is named like a part of Holdfast."""
+
+    def heartbeat() -> bool:
+        return threading.current_thread().name.startswith(state_store._OURS)
+
+    with holdfast.run("a", store=url) as run:
+        assert run.options(timeout_s=60).step("beat", heartbeat) is False
 
 
 def test_checkpoints_made_side_by_side_all_read_back(url: str) -> None:

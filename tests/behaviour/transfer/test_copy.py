@@ -21,8 +21,10 @@ from tests.support.sampling import EVERY, OFTEN
 from tests.support.stores import some_marks
 
 import holdfast
+from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.state.blob_references import references
-from holdfast.errors import Misuse, RunSealed, UnknownRun
+from holdfast.engine.transfer import export
+from holdfast.errors import Corrupt, Misuse, RunSealed, UnknownRun
 from holdfast.model.events import Event, Kind
 from holdfast.model.exports import CopyProgress, CopyReport
 from holdfast.model.store_rows import Blob, RunRow, Status, inbox_space
@@ -628,6 +630,35 @@ def test_pruned_in_the_source_meanwhile_is_read_again(here: holdfast.Store, ther
     report = holdfast.Store(Pruning(port)).copy(there)
     assert outcomes(report) == {"daily": "copied"}
     same(here, there)
+
+
+@pytest.mark.parametrize("is_pruned", [False, True])
+def test_a_blob_that_was_not_written_yet_is_written_for_the_next_run(
+    there: holdfast.Store, fresh: Open, monkeypatch: pytest.MonkeyPatch, is_pruned: bool
+) -> None:
+    """A run is refused, or read again, between two of its blobs: another run that shares them arrives whole."""
+    source = fresh("memory")
+    for name in ("one", "two"):
+        with holdfast.run(name, store=source) as run:
+            run.step("large", note, "x" * 30_000)
+            run.step("large", note, "y" * 30_000)
+    reads: list[str] = []
+
+    def read(store: StorePort, address: str) -> bytes:
+        reads.append(address)
+        if len(reads) == 2:
+            raise Corrupt(store=store.url, problem="it is gone")
+        return read_blob(store, address)
+
+    monkeypatch.setattr(export, "read_blob", read)
+    if is_pruned:
+        monkeypatch.setattr(export, "_revisions", lambda store, run: [])
+    found = source.copy(there).runs
+    assert {run.run: run.outcome for run in found} == {
+        "one": "copied" if is_pruned else "refused",
+        "two": "copied",
+    }
+    assert [run.blobs for run in found] == ([4, 0] if is_pruned else [0, 4])
 
 
 def test_blobs_that_nobody_names_stay(here: holdfast.Store, there: holdfast.Store) -> None:

@@ -58,7 +58,7 @@ class UnfitError(ValueError):
 
 
 class Place(NamedTuple):
-    """The position of a question in the program; see ``core.steps.drift.Point``."""
+    """The position of a question in the program; see ``core.steps.call_point.Point``."""
 
     scope: str
     after: str

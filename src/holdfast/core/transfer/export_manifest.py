@@ -1,7 +1,7 @@
-"""The manifest of an export: how it is written, and everything that must hold of one that is read.
+"""Writes the manifest of an export, and checks one that is read.
 
-It decides from the manifest alone. What the parts hold is checked by whoever reads them; their names follow from what
-they are, so that a manifest cannot lead anybody out of its own directory.
+It checks the manifest alone; the importer checks the other parts. Names of parts are computed from their
+content, so a forged manifest cannot make the importer read a path outside the export.
 """
 
 import re
@@ -33,12 +33,12 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def run_file(number: int, run: str) -> str:
-    """The part with a run's events: a name that every file system takes, and that tells people which run it is."""
+    """The name of the part with a run's events: valid on every file system, and readable."""
     return f"runs/{number}-{_UNSAFE.sub('_', run)[:_NAME_CHARS_MAX]}.jsonl"
 
 
 def blob_file(address: str) -> str:
-    """The part with a blob's content. Its name is its hash."""
+    """The name of the part with a blob's content: its hash."""
     return f"blobs/{address}"
 
 
@@ -59,28 +59,29 @@ def sealed(manifest: Manifest) -> Manifest:
 
 
 def write(manifest: Manifest) -> bytes:
-    """The manifest as it stands in an export."""
+    """The bytes of the manifest in an export."""
     assert manifest.sha256, "a manifest is written with its hash"
     return _text(manifest)
 
 
 def read(data: bytes, path: str) -> Manifest:
-    """The manifest, if it is one that this Holdfast can read and every word of it holds together.
+    """The manifest, if this version can read it and it is consistent.
 
-    Raises NotAnExport, NewerExport, DamagedExport, each naming ``path``.
+    Raises NotAnExport, NewerExport or DamagedExport, each naming ``path``.
     """
     content = _content(data, path)
     try:
         manifest = _parsed(content)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedExport(path=path, problem=f"has a manifest that makes no sense: {error}") from error
+    # Writing it again must give the same bytes: otherwise a part of it is not covered by the hash.
     if _text(manifest) != data or _hash(manifest) != manifest.sha256:
         raise DamagedExport(path=path, problem="has a manifest that was changed after it was written")
     _check(manifest, path)
     return manifest
 
 
-# -- its text ---------------------------------------------------------------------------------------------------
+# -- its text ------------------------------------------------------------------------------------------------
 
 
 def _text(manifest: Manifest) -> bytes:
@@ -135,7 +136,7 @@ def _parsed(content: dict[str, Any]) -> Manifest:
 
 
 def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
-    """JSON has few types, but the right one must stand in each place: nobody asks again later."""
+    """Checks the type of every field. Later code relies on it and does not check again."""
     texts: list[object] = [manifest.run, manifest.sha256, *manifest.blobs]
     numbers: list[object] = []
     for run in runs:
@@ -159,7 +160,7 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
             raise TypeError(f"{number!r} is no number")
 
 
-# -- what it says -----------------------------------------------------------------------------------------------
+# -- what it says --------------------------------------------------------------------------------------------
 
 
 def _check(manifest: Manifest, path: str) -> None:
@@ -206,7 +207,7 @@ def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:
 
 
 def _check_lineage(manifest: Manifest, refuse: Any) -> None:
-    """Each run was forked from the next, at a point that lies before its own end; no run is its own ancestor."""
+    """Checks that each run is a fork of the next, before its own end, and that no run is its own ancestor."""
     names = [run.run for run in manifest.runs]
     if not names or names[0] != manifest.run:
         refuse("does not hold the run that it names")

@@ -74,7 +74,11 @@ class Committer:
             queue = self.queue
             if len(queue) == 1 and queue[0] is ticket:  # the common case: a single writer, nothing to share
                 queue.popleft()
-                outcome = ticket.outcome = self._store.append((ticket.item,))[0]
+                try:
+                    outcome = ticket.outcome = self._store.append((ticket.item,))[0]
+                except BaseException as error:
+                    ticket.error = error  # a cancelled task reads its ticket after this thread
+                    raise
                 return outcome
             while ticket.outcome is None and ticket.error is None:
                 self._commit(ticket)
@@ -118,8 +122,9 @@ class Committer:
             # In this order: a task that queues a ticket now finds no tick under way, or is seen by this
             # check.
             self._ticking.discard(loop)
-            if self.queue and not loop.is_closed():
-                loop.call_soon_threadsafe(self._tick_again, loop)
+            if self.queue:
+                with suppress(RuntimeError):  # the loop may close at any moment: a check before is no use
+                    loop.call_soon_threadsafe(self._tick_again, loop)
 
     def _tick_again(self, loop: "asyncio.AbstractEventLoop") -> None:
         if self.queue and loop not in self._ticking:
@@ -130,7 +135,17 @@ class Committer:
         """Commit one batch of the queue. Only under the gate. ``mine`` is the calling thread's ticket."""
         batch = self._next_batch()
         try:
-            self._answer(batch, mine)
+            self._answer(batch)
+        except BaseException as interrupt:
+            # Ctrl-C or SIGTERM hits this thread, but the batch may hold items of other threads. Their outcome
+            # is unknown, so they get an error that makes their journals read again.
+            for ticket in batch:
+                if ticket.outcome is None and ticket.error is None:
+                    unknown = StoreUnavailable(
+                        store=self._store.url, problem="interrupted in the middle of a commit"
+                    )
+                    ticket.error = interrupt if ticket is mine else unknown
+            raise
         finally:
             _wake([ticket.future for ticket in batch if ticket.future is not None])
 
@@ -154,7 +169,7 @@ class Committer:
         queue.extendleft(reversed(others))
         return hasty
 
-    def _answer(self, batch: list[Ticket], mine: Ticket | None) -> None:
+    def _answer(self, batch: list[Ticket]) -> None:
         try:
             outcomes = self._store.append([ticket.item for ticket in batch])
         except StoreError as error:
@@ -163,15 +178,6 @@ class Committer:
         except Exception:  # noqa: BLE001 - such as a value that the driver cannot bind: only its own item may fail
             for ticket in batch:
                 self._commit_alone(ticket)
-        except BaseException as interrupt:
-            # Ctrl-C or SIGTERM hits this thread, but the batch may hold items of other threads. Their outcome
-            # is unknown, so they get an error that makes their journals read again.
-            for ticket in batch:
-                unknown = StoreUnavailable(
-                    store=self._store.url, problem="interrupted in the middle of a commit"
-                )
-                ticket.error = interrupt if ticket is mine else unknown
-            raise
         else:
             for ticket, outcome in zip(batch, outcomes, strict=True):
                 ticket.outcome = outcome
@@ -195,9 +201,10 @@ def _wake(futures: "list[asyncio.Future[None]]") -> None:
     for loop, theirs in by_loop.items():
         if loop is here:
             _mark_done(theirs)
-        elif not loop.is_closed():
+        else:
             # One call for all: the tasks continue in one tick, so that their next items are one batch again.
-            loop.call_soon_threadsafe(_mark_done, theirs)
+            with suppress(RuntimeError):  # the loop is closed, and its tasks are gone
+                loop.call_soon_threadsafe(_mark_done, theirs)
 
 
 def _mark_done(futures: "list[asyncio.Future[None]]") -> None:

@@ -86,7 +86,7 @@ async def _acquire(
         return await runtime.store(lambda: _kept(granted, acquire(at=clock.wall())))
     except BaseException:
         if granted and granted[0].granted:
-            await runtime.store(store.release, run, fence=granted[0].lease.fence)
+            await runtime.store(give_back, store, run, granted[0].lease.fence)
         raise
 
 

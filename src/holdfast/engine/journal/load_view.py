@@ -6,6 +6,8 @@ all events instead. A crash while it is written leaves chunks without a head rec
 chunks do not match its checksum: both are ignored.
 """
 
+from typing import Any
+
 from orjson import dumps, loads
 
 from holdfast.codec.blobs import address_of, pack, unpack
@@ -21,7 +23,7 @@ from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.log import log
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
-from holdfast.model.events import Kind
+from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
 
@@ -94,11 +96,15 @@ def _usable_snapshot(store: StorePort, run: str) -> View | None:
     # A compacted journal counts calls differently from a snapshot that was made before the compaction.
     if view is None or any(is_flagged(row) for row in chain_of(store, run)):
         return None
-    if view.checkpoint is not None:
-        at = view.checkpoint.seq
-        if read_all(store, run, after_seq=at - 1, upto_seq=at) != [view.checkpoint]:
-            return None  # pruned since: the snapshot would refer to a state that is gone
+    if [event.chain for event in _read_one(store, run, view.head)] != [view.head_chain]:
+        return None  # a process died after it had deleted a run of this name, and before its snapshot
+    if view.checkpoint is not None and _read_one(store, run, view.checkpoint.seq) != [view.checkpoint]:
+        return None  # pruned since: the snapshot would refer to a state that is gone
     return view
+
+
+def _read_one(store: StorePort, run: str, seq: int) -> list[Event]:
+    return read_all(store, run, after_seq=seq - 1, upto_seq=seq)
 
 
 def _read_snapshot(store: StorePort, run: str) -> View | None:
@@ -106,8 +112,7 @@ def _read_snapshot(store: StorePort, run: str) -> View | None:
     if head is None:
         return None
     about = loads(head.body)
-    keys = [f"{run}@{about['head']}.{number}" for number in range(about["chunks"])]
-    pieces = [find_sound(store, SPACE, key) for key in keys]
+    pieces = [find_sound(store, SPACE, key) for key in _chunk_keys(run, about)]
     try:
         data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
     except Corrupt as damage:
@@ -121,21 +126,26 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
     try:
         packed = pack(data)
         pieces = [packed[i : i + SNAPSHOT_CHUNK_BYTES] for i in range(0, len(packed), SNAPSHOT_CHUNK_BYTES)]
-        about = dumps({"head": view.head, "chunks": len(pieces), "address": address_of(data)})
+        # Keyed by content: a snapshot that replaces one of the same head must not share its chunks.
+        address = address_of(data)
+        about = {"head": view.head, "chunks": len(pieces), "address": address, "key": address}
         old = find_sound(store, SPACE, f"{run}@")
         # Chunks first, so that a crash in between leaves the old snapshot in use.
-        for number, piece in enumerate(pieces):
-            store.put_record(SPACE, f"{run}@{view.head}.{number}", piece, revision=0, synced=False)
-        if (
-            store.put_record(SPACE, f"{run}@", about, revision=old.revision if old else 0, synced=False)
-            and old
-        ):
+        for key, piece in zip(_chunk_keys(run, about), pieces, strict=True):
+            store.put_record(SPACE, key, piece, revision=0, synced=False)
+        revision = old.revision if old else 0
+        is_written = store.put_record(SPACE, f"{run}@", dumps(about), revision=revision, synced=False)
+        if is_written and old and loads(old.body) != about:
             _forget_chunks(store, run, loads(old.body))
     except HoldfastError as error:  # a cache that cannot be written must not stop the run
         log().info("no snapshot of run %s: %s", run, error)
 
 
-def _forget_chunks(store: StorePort, run: str, about: dict[str, int]) -> None:
-    for number in range(about["chunks"]):
-        key = f"{run}@{about['head']}.{number}"
+def _forget_chunks(store: StorePort, run: str, about: dict[str, Any]) -> None:
+    for key in _chunk_keys(run, about):
         store.delete_record(SPACE, key, revision=1)
+
+
+def _chunk_keys(run: str, about: dict[str, Any]) -> list[str]:
+    key = about.get("key", about["head"])  # earlier versions keyed them by head
+    return [f"{run}@{key}.{number}" for number in range(about["chunks"])]

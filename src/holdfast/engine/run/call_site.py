@@ -37,12 +37,14 @@ class TaskCalls:
 class CallSite:
     """A place in a run. ``leaf`` is the ``once`` call around it, if any: no step may be called inside."""
 
-    __slots__ = ("depth", "held", "leaf", "scope", "task_calls")
+    __slots__ = ("depth", "held", "leaf", "outer", "scope", "task_calls")
 
     def __init__(
         self, held: "HeldRun", scope: str, task_calls: TaskCalls, depth: int = 0, leaf: str = ""
     ) -> None:
         self.held = held
+        self.outer: CallSite | None = None
+        """Where a run was opened without a block: the place that is current again when it is closed."""
         self.scope = scope
         self.task_calls = task_calls
         self.depth = depth
@@ -55,7 +57,9 @@ CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 def here_now() -> CallSite | None:
     """The call site of this context; None if it has none, or its run is closed."""
     here = CALL_SITE.get()
-    return None if here is None or here.held.is_closed else here
+    while here is not None and here.held.is_closed:
+        here = here.outer
+    return here
 
 
 def current_task() -> object:
@@ -73,8 +77,10 @@ def current_task() -> object:
 def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     """The place of a call of this run. The first call of a new task makes a branch for that task."""
     here = CALL_SITE.get()
+    while here is not None and here.held is not held:
+        here = here.outer  # another run was opened since, without a block
     task = current_task()
-    if here is None or here.held is not held:
+    if here is None:
         task_calls = held.task_calls_of(task)
         forked = task_calls.last == UNKNOWN_AFTER
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)

@@ -28,6 +28,7 @@ from holdfast.errors import (
     Diverged,
     HoldfastError,
     LeaseLost,
+    NeverAwaited,
     Parked,
     PremiseMissing,
     StepInDoubt,
@@ -44,6 +45,9 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     held.check_usable()
     if held.is_finished:
         return
+    forgotten = await _unawaited(held, runtime)
+    if forgotten is not None:
+        raise forgotten
     data = encode(result, what=f"result of run {held.run}")
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
@@ -57,6 +61,19 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
             _is_finished(held, data)
         raise
     _is_finished(held, data)
+
+
+async def _unawaited(held: HeldRun, runtime: Runtime) -> NeverAwaited | None:
+    """The refusal to finish, if the program called methods of an async run and never awaited them."""
+    if held.unawaited is None or not held.unawaited.left():
+        return None
+    await runtime.sleep(held.clock, 0)  # a task that was just made of such a call begins now
+    left = held.unawaited.left()
+    if not left:
+        return None
+    held.unawaited.forget()
+    verb = "was" if len(left) == 1 else "were"
+    return NeverAwaited(run=held.run, calls=" and ".join(left), verb=verb)
 
 
 def _is_finished(held: HeldRun, result: bytes) -> None:
@@ -89,6 +106,8 @@ async def leave(
     for closing in held.hooks.closing:
         closing()
     try:
+        if error is None:
+            error = await _unawaited(held, runtime)
         hurry = await _drain(held, runtime, entry.drain_s, is_hurried)
         error = error or hurry
         if error is None and finishes and not held.is_finished:

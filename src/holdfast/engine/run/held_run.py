@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
+    from holdfast.engine.sync_async import UnawaitedCalls
     from holdfast.errors import RunSealed
 
 _AGAIN = "_holdfast_again"
@@ -89,7 +90,9 @@ class HeldRun:
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.sigterm: MainThread | Watch | None = None
-        """Holds SIGTERM back while a ``once`` call is in flight; None if this run does not handle SIGTERM."""
+        """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
+        self.unawaited: UnawaitedCalls | None = None
+        """The calls of an async run that the program made and has not awaited."""
         self.result: bytes | None = None
         self.observer: AttemptObserver | None = None
         """The observer of this attempt, if there is one."""

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
-_OURS = frozenset({"holdfast-heartbeat", "holdfast-autosave", "holdfast-flusher"})
+_OURS = (
+    "holdfast-autosave",
+    "holdfast-doorbell",  # of the inbox wakeup
+    "holdfast-flusher",
+    "holdfast-heartbeat",
+    "holdfast-listener",  # of PostgreSQL
+    "holdfast-store_",  # one of several
+)
+"""How the names of threads begin in which no code of the program runs."""
 
 
 class States:
@@ -158,7 +166,8 @@ class Taken(NamedTuple):
 
 def _others_run() -> bool:
     """Whether the program has other threads. Holdfast's own threads never change a state."""
-    return any(thread.name not in _OURS for thread in enumerate_threads() if thread is not current_thread())
+    here = current_thread()
+    return any(not t.name.startswith(_OURS) for t in enumerate_threads() if t is not here)
 
 
 def blobs_of(planted: Planted) -> tuple[Blob, ...]:

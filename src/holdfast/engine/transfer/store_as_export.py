@@ -28,7 +28,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.put: set[str] = set()
-        """The blobs that were written."""
+        """The blobs that are durable in the target."""
         self.sound: set[str] = set()
         """The blobs that were read back."""
         self.heads: dict[str, int] = {}
@@ -105,10 +105,6 @@ class StoreWriter:
     def __init__(
         self, source: StorePort, target: StoreSession, kept: Kept, tell: Callable[[int], None]
     ) -> None:
-        self.events = 0
-        """How many events were written. The next two count the blobs, and the bytes of both."""
-        self.blobs = 0
-        self.size_bytes = 0
         self.is_there = False
         """Whether the target had all of it before."""
         self._source = source
@@ -122,6 +118,12 @@ class StoreWriter:
         return self._target.store.url
 
     def clear(self) -> None:
+        self.events = 0
+        """How many events were written. The next two count the blobs, and the bytes of both."""
+        self.blobs = 0
+        self.size_bytes = 0
+        self._put: set[str] = set()
+        """The blobs of this export that are not durable yet: another run must not rely on them."""
         self._parts: dict[str, bytes] = {}
         self._blobs = Blobs(self._target)
         self._work: ImportWork | None = None
@@ -139,7 +141,7 @@ class StoreWriter:
             return
         address = name.removeprefix(_BLOBS)
         self._keep(address, data)
-        self._kept.put.add(address)
+        self._put.add(address)
         self.blobs += 1
         self.size_bytes += len(data)
         self._tell(len(data))
@@ -147,6 +149,7 @@ class StoreWriter:
     def complete(self) -> int:
         self._prepare()
         self._blobs.flush()
+        self._kept.put |= self._put
         return self.size_bytes + sum(map(len, self._parts.values()))
 
     @contextmanager

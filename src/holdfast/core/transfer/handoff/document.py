@@ -1,4 +1,7 @@
-"""What a handoff says, drawn from a run's journal. Nothing is read here but what the journal refers to."""
+"""Builds the handoff document from a run's journal and the blobs that it refers to.
+
+What is too long or was pruned goes to ``left_out`` with a reason and an advice: nothing is dropped silently.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -38,11 +41,11 @@ from holdfast.model.events import Event
 from holdfast.model.handoff import TELL, Loss, LossKind
 
 _SUMMARY_TOKENS: Final = 4_000
-_TOLD: Final = "EffectUnknown"
+_UNKNOWN: Final = "EffectUnknown"
 
 
 class HandoffContents(NamedTuple):
-    """What the journal alone does not tell: the state and the messages, as trees, or how long they are; who is gone for sure."""
+    """What the journal alone does not have: state and messages, or their sizes, and which owners are dead."""
 
     state: Any = None
     state_bytes: int = 0
@@ -51,7 +54,7 @@ class HandoffContents(NamedTuple):
     whole: Callable[[str], bytes] = lambda _: b"{}"
     is_gone: Callable[[str], bool] = lambda _: False
     unread: int = 0
-    """Letters in the giver's inbox."""
+    """How many letters are in the giver's inbox."""
     behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
     """Effects behind the point of a fork or a rewind that the giver has not asked for, see core/lineage/later_effects.py; each with its intent,
     where that can be read."""
@@ -73,8 +76,8 @@ def document_of(
     sealed: bool = False,
     contents: HandoffContents | None = None,
 ) -> dict[str, Any]:
-    """What whoever takes this run's work over needs to know. ``is_held``: the giver is at work, and hands over itself."""
-    told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
+    """The document for the agent that takes over. ``is_held``: the giver is running and hands over itself."""
+    context = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
     writing = _Writing(Story(events), read, contents or HandoffContents(), store=store, is_held=is_held)
     story, view = writing.story, writing.story.view
     started = {} if view.started is None else contents_of(view.started.body)
@@ -93,7 +96,7 @@ def document_of(
         "inputs": started.get("inputs"),
         "summary": [
             {"about": SECTIONS[line.section][0], "text": line.text, "events": [*line.refs]}
-            for line in told.lines
+            for line in context.lines
         ],
         "plan": [*_plan(story)],
         **writing.steps(run),
@@ -113,7 +116,7 @@ def document_of(
 
 
 class _Writing:
-    """One document while it is written, and what it has to leave out."""
+    """A document while it is written, and what it leaves out."""
 
     def __init__(
         self, story: Story, read: Read, contents: HandoffContents, *, store: str, is_held: bool
@@ -129,15 +132,16 @@ class _Writing:
             for attempt in story.view.attempts
         }
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     def steps(self, run: str) -> dict[str, Any]:
-        """Effects that are done or in doubt, each with a number, and what else has no end."""
+        """The effects that are done or in doubt, each with a number, and the other calls without an end."""
         story = self.story
         doubted, begun = story.open_calls(is_held=self._is_held)
-        # Of one that the giver is in the middle of, nobody else knows whether it will have happened.
+        # The giver may be executing one of these right now. For the receiver it is in doubt.
         doubted += [call for call in begun if is_once(call)]
-        told = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_TOLD)]
+        # The program got EffectUnknown for these and continued: they are still in doubt.
+        unknown = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_UNKNOWN)]
         done = [call for call in story.steps() if is_done(call)]
         effects = [
             *self._inherited(is_done=True),
@@ -146,7 +150,7 @@ class _Writing:
             *self._done(done),
         ]
         in_doubt = [
-            *(self._doubt(call) for call in (*doubted, *told)),
+            *(self._doubt(call) for call in (*doubted, *unknown)),
             *self._behind("asked"),
             *self._of_children("asked"),
         ]
@@ -177,11 +181,14 @@ class _Writing:
     def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
         left_out = [*self.left_out]
         last = self._step(done[-1]) if done else None
-        self.left_out = left_out  # what is left out of it is told where it stands among the others
+        self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
     def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
-        """What the giver was given itself, and has not asked for. What was in doubt there are calls of its own."""
+        """Effects that the giver took over itself and has not claimed.
+
+        Those in doubt became calls of its own.
+        """
         view = self.story.view
         handed = HANDOFF.of(view).handed
         if handed is None:
@@ -249,7 +256,7 @@ class _Writing:
         yield {**step, "from": source, "events": cited}
 
     def _outcome(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What an effect came to, as far as it fits."""
+        """The result of an effect, if it fits into the document."""
         if "lost" in fields:
             return {"lost": fields["lost"]}
         size = fields.get("value_bytes", 0)
@@ -280,12 +287,13 @@ class _Writing:
             self._leave(
                 "effect",
                 name,
-                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: a call of it is not recognised",
+                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: "
+                "a call of it is not recognised",
                 f"before {name} is called, look whether that was done already",
             )
 
     def _step(self, call: Call) -> dict[str, Any]:
-        """A call as it stands: what was asked for, under which key, and what came of it."""
+        """A call as an item of the document: its arguments, keys, and result."""
         intent = {} if call.body is None else contents_of(call.body)
         step: dict[str, Any] = {"step": call.name, "effect": intent.get("effect", ""), **self._asked(intent)}
         carried = intent.get("carried")
@@ -307,9 +315,9 @@ class _Writing:
             arguments = loads(self._contents.whole(intent["args_blob"]))
         if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
             return {"arguments": None if "args_blob" in intent else arguments}
-        told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+        given = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
         is_long = intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX
-        return {"arguments": None if is_long else told, "arguments_sha256": arguments_digest(arguments)}
+        return {"arguments": None if is_long else given, "arguments_sha256": arguments_digest(arguments)}
 
     def _result(self, call: Call) -> dict[str, Any]:
         body = call.outcomes[-1].body or b"{}"
@@ -340,10 +348,10 @@ class _Writing:
         step["verify"] = bool(intent.get("verify"))
         return step
 
-    # -- the rest ---------------------------------------------------------------------------------------------
+    # -- the rest --------------------------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """What the agent said of its work, and what failed."""
+        """The agent's notes, and what failed."""
         failed = [
             {"step": one.call.name, "error": one.error, "events": [*one.seqs]}
             for one in self.story.failures()
@@ -356,7 +364,7 @@ class _Writing:
         }
 
     def luggage(self) -> dict[str, Any]:
-        """The state and the messages, where they fit."""
+        """The state and the messages, if they fit."""
         bag = self._contents
         for name, size, advice in (
             ("state", bag.state_bytes, "run.state of the giver has it"),
@@ -375,7 +383,7 @@ class _Writing:
         return {"state": bag.state, "messages": bag.messages or []}
 
     def listed(self, name: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The latest items of a sort; that there are others is told."""
+        """The latest items of a sort. ``left_out`` says if there are more."""
         if len(items) > HANDOFF_ITEMS_MAX:
             why = f"the latest {HANDOFF_ITEMS_MAX} of {len(items):,} are in the handoff"
             self._leave("list", name, why, "the giver's journal has the others")
@@ -448,12 +456,21 @@ def _budget(story: Story) -> dict[str, Any]:
 
 
 def _how_to_continue(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "`holdfast accept FILE --as NAME` begins a run with this in the store that is to go on with it, and tells what is lost"
+    yield (
+        "`holdfast accept FILE --as NAME` begins a run with this, in the store that continues the work, "
+        "and lists what is lost"
+    )
     if document["in_doubt"]:
         names = ", ".join(dict.fromkeys(step["step"] for step in document["in_doubt"]))
-        yield f"find out whether {names} happened: the tool's verify is asked first; else `holdfast resolve NAME STEP --done … | --retry`"
+        yield (
+            f"find out whether {names} happened: the tool's verify is asked first; "
+            "else `holdfast resolve NAME STEP --done … | --retry`"
+        )
     if document["effects"]:
-        yield "call the same tools by the same names: an effect listed here is answered from here and not made again"
+        yield (
+            "call the same tools by the same names: "
+            "an effect listed here is answered from here and not made again"
+        )
     todo = [item["item"] for item in document["plan"] if not item["begun"]]
     if todo:
         yield f"next in the plan: {todo[0]}"
