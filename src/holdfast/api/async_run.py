@@ -260,10 +260,10 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         wait_s: float | None = 0.0,
         **kwargs: Any,
     ) -> Any:
-        """Run another agent in this process, and give its result: it runs once. Its id is this run's and the name behind it.
+        """Run another agent once, as the child ``RUN/name``, in this process; returns its result.
 
-        With ``queue`` any worker runs it. The run waits ``wait_s`` in this process (None for as long as it takes) and then
-        parks; a worker takes it up again when the child has ended. ChildFailed.
+        With ``queue`` any worker runs it. The run waits ``wait_s`` in this process (None: without limit) and
+        then parks; a worker continues it when the child has ended. ChildFailed.
         """
         return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s, queue=queue)
 

@@ -55,7 +55,7 @@ def in_child(entries: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str,
 
 
 def of_child(entries: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The part of the entries that a child of this name gets at its birth: its own, and those of its children."""
+    """The part of the entries that a child of this name gets at its birth: its own, and its children's."""
     own = [{k: v for k, v in entry.items() if k != "child"} for entry in entries if child_of(entry) == name]
     inner = (entry for entry in entries if child_of(entry).startswith(f"{name}/"))
     return [*own, *({**entry, "child": child_of(entry)[len(name) + 1 :]} for entry in inner)]

@@ -23,7 +23,7 @@ from holdfast.model.exports import ExportedChild, ExportedInbox, ExportedRun, Ma
 
 FORMAT: Final = "holdfast-export"
 VERSION: Final = 3
-"""2: a line of an event has its chain; the export of a moved run says that it is for a single use, and where it came from.
+"""2: a line of an event has its chain; the export of a moved run says that it is for a single use.
 3: it has children. An export without children is written as version 2."""
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"

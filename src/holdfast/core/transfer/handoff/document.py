@@ -56,7 +56,7 @@ class HandoffContents(NamedTuple):
     unread: int = 0
     """How many letters are in the giver's inbox."""
     behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
-    """Effects behind the point of a fork or a rewind that the giver has not asked for, see core/lineage/later_effects.py; each with its intent,
+    """Effects behind the point of a fork or a rewind that the giver has not asked for, each with its intent,
     where that can be read."""
     children: Sequence[tuple[str, Mapping[str, Any], bytes | None]] = ()
     """Effects of the giver's children, each with the child's name and its intent."""
@@ -210,7 +210,7 @@ class _Writing:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
 
     def _behind(self, call_options: str) -> Iterator[dict[str, Any]]:
-        """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
+        """Effects behind the point that this history begins at, as far as they are treated so."""
         fold = LATER_EFFECTS.of(self.story.view)
         for entry, intent in self._contents.behind:
             if treatment_of(entry, fold.repeats) == call_options:
@@ -234,10 +234,11 @@ class _Writing:
         reason: str,
         cited: list[int],
     ) -> Iterator[dict[str, Any]]:
-        """An effect of another journal, with what is known of it; nothing where its arguments cannot be read."""
+        """An effect of another journal, and what is known of it; nothing if its arguments cannot be read."""
         name = entry["step"]
         if intent is None or is_hollow(intent):
-            why = f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: a call of it is not recognised"
+            where = f"run {entry['run']} (its #{entry['event']})"
+            why = f"happened in {where}, and its arguments cannot be read: a call of it is not recognised"
             self._leave("effect", name, why, f"before {name} is called, look whether that was done already")
             return
         told = contents_of(intent)
