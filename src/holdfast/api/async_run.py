@@ -260,10 +260,11 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         wait_s: float | None = 0.0,
         **kwargs: Any,
     ) -> Any:
-        """Run another agent once, as the child ``RUN/name``, in this process; returns its result.
+        """Run another agent as a child of this run, and return its result. The child runs once.
 
-        With ``queue`` any worker runs it. The run waits ``wait_s`` in this process (None: without limit) and
-        then parks; a worker continues it when the child has ended. ChildFailed.
+        Its id is ``this-run/name``. It runs in this process; with ``queue``, any worker runs it. Then this
+        run waits ``wait_s`` seconds in this process (None: as long as it takes), and parks with
+        ``AwaitingChild``; a worker continues it when the child has ended. Raises ChildFailed.
         """
         return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s, queue=queue)
 

@@ -148,9 +148,9 @@ class Moving(Files):
         return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
-        """The effects behind a place, those of later children too: what ``fork`` and ``rewind`` would list.
+        """The effects after a place, done or in doubt, of the run and its later children.
 
-        Nothing is written.
+        ``fork`` and ``rewind`` would list the same. Nothing is written.
         """
         row, seq = self._at(place)
         return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
@@ -168,10 +168,11 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
     ) -> Exported:
-        """Write a run and its descendants to one file; or to a ``directory`` of readable lines and blobs.
+        """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
-        It can be imported into any store. With ``move`` they are sealed here and continue where the file is
-        imported; otherwise an import is a fork. Durable on return. RunHeld if one that is to move is live.
+        Any store can import it. With ``move`` the runs are sealed here and continue where the file is
+        imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
+        process holds a run that is to move.
         """
         from holdfast.engine.transfer import export as exporting
         from holdfast.exports.write import writing
@@ -233,10 +234,11 @@ class Moving(Files):
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
-        """Remove every trace of a run and its descendants from the store's files, for good.
+        """Remove every trace of a run and its descendants from the store's files. They cannot be restored.
 
-        RunHasForks where other runs borrow their history, unless ``flatten`` gives each its own copy first.
-        RunHeld while one of them, or a fork to be flattened, is live. After a kill, call it again.
+        Raises RunHasForks if other runs borrow their history, unless ``flatten`` gives each its own copy
+        first; RunHeld if a process holds one of them, or a fork to be flattened. If it is cut off, call it
+        again.
         """
         from holdfast.engine.prune.erase import erase
 
@@ -245,7 +247,7 @@ class Moving(Files):
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
     ) -> PruneReport:
-        """Prune one run with its descendants, or the whole store: what goes, what stays, why, and bytes.
+        """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
         half-way, call it again.

@@ -102,6 +102,8 @@ async def leave(
         error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
         held.is_closed = True
+        for left in held.hooks.left:
+            left(error)
         return error
     for closing in held.hooks.closing:
         closing()
