@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ def test_a_run_that_is_not_over_is_replayed_to_the_end_of_its_record(url: str) -
             for who in ("Ada", "Bob"):
                 again.once("pay", pay, who)
 
-    assert replayed(program).verdict == "reached"
+    with ThreadPoolExecutor(1) as elsewhere:  # not inside of the run that is open here
+        assert elsewhere.submit(replayed, program).result().verdict == "reached"
     run.once("pay", pay, "Bob")
     run.close()
     assert calls == [("Ada", 1), ("Bob", 1)]

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -29,9 +28,23 @@ _MEANINGS: Final = {
     "failed": "the program did not get through",
 }
 _OUTPUT_LINES_MAX: Final = 20
+_PROGRAM: Final = "holdfast.program"
 
 
-@click.command(short_help="Run today's program over recorded journals; nothing is made or written.")
+class _WithProgram(click.Command):
+    """A command whose words behind ``--`` are another program's command line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take that command line away first: click would count its words as arguments."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_PROGRAM], args = args[at + 1 :], args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=_WithProgram, short_help="Run today's program over recorded journals; nothing is made or written."
+)
 @click.argument("runs", nargs=-1, required=True)
 @common_options
 @click.pass_context
@@ -48,9 +61,9 @@ def command(ctx: click.Context, *, runs: tuple[str, ...], url: str | None, as_js
       holdfast replay debt-cycles daily.2
       holdfast replay debt-cycles -- python agent.py
     """  # noqa: D301 - click's own mark
-    names, argv = _split(runs, ctx)
+    argv = ctx.meta.get(_PROGRAM, ())
     store = open_existing(url)
-    names = [run_only(name, "replay") for name in names]
+    names = [run_only(name, "replay") for name in runs]
     for name in names:
         store.get(name)  # all of them are looked up before anything is started
     found: list[Replayed] = []
@@ -62,14 +75,6 @@ def command(ctx: click.Context, *, runs: tuple[str, ...], url: str | None, as_js
     else:
         render.show(_blocks(found))
     return EXIT_DONE if all(one.is_fine for one in found) else EXIT_REFUSED
-
-
-def _split(runs: tuple[str, ...], ctx: click.Context) -> tuple[list[str], list[str]]:
-    """The runs, and the command behind ``--``, which click takes away."""
-    words = list(runs)
-    given = ctx.find_root().obj or sys.argv
-    tail = given[given.index("--") + 1 :] if "--" in given else []
-    return (words[: len(words) - len(tail)], list(tail)) if tail else (words, [])
 
 
 def _recorded(store: Store, run: str) -> Launch:
