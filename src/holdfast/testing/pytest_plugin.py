@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.replay_mode import Replayed
+    from holdfast.model.replay import Replayed
     from holdfast.testing.crash_matrix import CrashMatrix
 
 
@@ -32,7 +32,7 @@ def crash_matrix(tmp_path: Path) -> "Iterator[CrashMatrix]":
 def replay_run() -> "Callable[[str | os.PathLike[str], Callable[..., Any]], list[Replayed]]":
     """``holdfast.testing.replay.replay_run``: an exported run over today's program; fails where they differ.
 
-    ``@pytest.mark.parametrize("export", exported_runs("tests/runs"))`` makes a directory the regression suite.
+    ``@pytest.mark.parametrize("export", exported_runs("tests/runs"))`` makes a regression suite.
     """
     from holdfast.testing.replay import replay_run
 

@@ -1,7 +1,7 @@
-"""Replays recorded runs over today's program: the regression suite of an agent is a directory of exported runs.
+"""Replays recorded runs over today's program: a directory of exported runs is a regression suite.
 
-Nothing is written, and nothing is made: every call is answered from the record, and the first one that cannot be is
-the difference. See ``docs/guide.md``.
+Nothing is written, and nothing is made: every call is answered from the record, and the first one that
+cannot be is the difference. See ``docs/guide.md``.
 """
 
 import os
@@ -13,8 +13,9 @@ from unittest.mock import patch
 from uuid import uuid4
 
 import holdfast
-from holdfast.engine.run.replay_mode import Replayed, replaying
+from holdfast.api.enter import replaying
 from holdfast.errors import NotRecorded
+from holdfast.model.replay import Replayed
 from holdfast.stores.url import ENVIRONMENT
 
 __all__ = ["Replayed", "exported_runs", "replay_run"]
@@ -26,10 +27,10 @@ def exported_runs(directory: "str | os.PathLike[str]") -> list[Path]:
 
 
 def replay_run(export: "str | os.PathLike[str]", program: Callable[..., Any]) -> list[Replayed]:
-    """Replay the runs of an export over a program, and give what was found of each run that the program entered.
+    """Replay the runs of an export over a program. Returns what was found of each run that it entered.
 
-    The program is called in this process with the store as its only argument; ``holdfast.run`` without a store
-    finds the runs too. AssertionError with the differences, where there are any.
+    The program is called in this process with the store as its only argument; ``holdfast.run`` without a
+    store finds the runs too. Raises AssertionError with the differences, if there are any.
     """
     found: list[Replayed] = []
     with _imported(export) as (store, run):
@@ -49,5 +50,5 @@ def _imported(export: "str | os.PathLike[str]") -> "Iterator[tuple[holdfast.Stor
     url = f"memory://replay-{uuid4().hex}"
     with closing(holdfast.store(url)) as store, patch.dict(os.environ, {ENVIRONMENT: url}):
         imported = store.import_(export)
-        # A plain export is imported as a fork; its history is beside it, under the name that the program asks for.
+        # A plain export is imported as a fork; its history is beside it, under the name that programs use.
         yield store, imported.copies[0] if imported.copies else imported.run

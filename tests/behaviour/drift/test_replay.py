@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.run.replay_mode import Replayed, replaying
+from holdfast.api.enter import replaying
+from holdfast.model.replay import Replayed
 from holdfast.testing.replay import exported_runs, replay_run
 
 calls: list[object] = []

@@ -15,8 +15,8 @@ from holdfast.cli.options import child_url, common_options, open_existing, run_o
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Gap, Lines, Span
 from holdfast.cli.relaunch import launch_of, trusted
-from holdfast.engine.run.replay_mode import ENVIRONMENT, Replayed
 from holdfast.model.event_fields import contents_of
+from holdfast.model.replay import ENVIRONMENT, Replayed
 from holdfast.views.json_shape import as_plain
 from holdfast.views.resume_plan import Launch
 from holdfast.views.value_text import count

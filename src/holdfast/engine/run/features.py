@@ -175,7 +175,8 @@ OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
     "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
-    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended", "released",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended",
+    "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
