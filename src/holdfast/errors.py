@@ -21,6 +21,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── BadHandoff                   a document that is not a handoff, or was changed
     │   ├── BadAnswer                    an answer that does not fit the question
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
+    │   ├── NeverAwaited                 a call of an async run without await
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
     ├── FileFailed (OSError)             the system refused an operation on a file of the run's
@@ -287,6 +288,15 @@ class NoCurrentRun(Misuse):
     )
     what: str
     held: str
+
+
+class NeverAwaited(Misuse):
+    """The program called a method of an async run and did not await it, so the call was never made."""
+
+    says = "run {run} does not finish: {calls} {verb} never awaited"
+    advises = "write `await` before it, and run the same line again"
+    run: str
+    calls: str
 
 
 class ForkedHandle(Misuse):

@@ -48,6 +48,8 @@ SERIES_RUNS_MAX: Final = 100_000
 """The highest number that ``if_finished="new"`` gives: ``daily``, ``daily.2``, …"""
 BRANCHES_MAX: Final = 10_000
 """Old branches that rewinds of one run may keep: ``daily~1``, ``daily~2``, …"""
+CHILDREN_BORROWED_MAX: Final = 4_000
+"""Descendants that one fork may borrow: its row names each."""
 TRACEBACK_CHARS_MAX: Final = 8_000
 
 UNCLAIMED_SHOWN_MAX: Final = 20

@@ -13,8 +13,10 @@ PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 
 ROOMS = (
     "adapters",
+    "api",
     "cli",
     "codec",
+    "core",
     "embedding",
     "engine/__init__.py",
     "engine/artifacts",

@@ -107,7 +107,8 @@ def test_the_fields_of_show(shop: "Shop") -> None:
             if not p.startswith(("inputs.", "spent."))
         }
     )
-    assert found == tops(documented("show", end="`show RUN@44`") | line)
+    stopped = {path for path in documented("show") if path.startswith("stopped[].")}
+    assert found | stopped == tops(documented("show", end="`show RUN@44`") | line) | {"stopped"}
 
 
 def test_the_fields_of_a_step(shop: "Shop") -> None:
@@ -140,7 +141,8 @@ def test_the_fields_of_resolve(own_shop: "Shop") -> None:
     answer = json.loads(own_shop("resolve", "debt-cycles", "--retry", "--json").out)
     doubts = {path.removeprefix("doubts[].") for path in documented("show") if path.startswith("doubts[].")}
     assert set(listed["in_doubt"][0]) == doubts
-    assert tops(set(paths(answer)) | {"in_doubt[]"}) == tops(documented("resolve"))
+    lists = {"in_doubt[]", "stopped[]", "resolved[]"}
+    assert tops(set(paths(answer)) | lists) == tops(documented("resolve"))
 
 
 def test_the_fields_of_prune(own_shop: "Shop") -> None:

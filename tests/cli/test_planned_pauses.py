@@ -155,6 +155,23 @@ def test_a_planned_pause_is_no_error(program: str, says: str, tmp_path: Path) ->
         assert again.returncode in {0, 3}, again.stderr
 
 
+def test_the_guide_shows_what_is_printed(tmp_path: Path) -> None:
+    """The block in the guide, letter by letter, but for the name of the interpreter."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    shown = guide.partition("$ python trip.py\n")[2].partition("```")[0]
+    (tmp_path / "trip.py").write_text(ASKING.format(store=""), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "trip.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert lines_of(done) == shown.replace("python trip.py", f"{sys.executable} trip.py").splitlines()
+
+
 def test_the_printed_commands_go_on(tmp_path: Path) -> None:
     """Answered with the command that its output names, and started with the last line, the run finishes."""
     first = start(ASKING.format(store=""), tmp_path)
@@ -197,6 +214,25 @@ def test_a_password_is_not_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     stop.store = "postgresql://me@db/agents"
     monkeypatch.setenv("HOLDFAST_URL", "postgresql://me:hunter2@db/agents")
     assert "hunter2" not in "".join(lines(stop))
+
+
+def test_every_stop_signal_names_commands_that_exist() -> None:
+    """At least the message; with a command, one that can be typed. What a program raises itself may lack fields."""
+    from tests.architecture.test_errors import CLASSES, sample
+
+    from holdfast.api.excepthook import lines_of as lines
+    from holdfast.cli.app import COMMANDS
+
+    for cls in CLASSES:
+        if not issubclass(cls, holdfast.StopSignal) or not cls.says:
+            continue
+        told = lines(sample(cls))  # type: ignore[arg-type]  # a stop-signal, as was asked above
+        typed_words = [line.split(": ", 1)[1].split() for line in told[1:] if "holdfast" in line]
+        assert all(
+            words[words.index("holdfast") + 1] in COMMANDS for words in typed_words if "holdfast" in words
+        )
+    bare = holdfast.StepInDoubt(run="r", step="s", key="k", started_at="then", reason="was cut off")
+    assert [line.split(": ")[0].strip() for line in lines(bare)][1:] == ["settle it", "go on"]
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ def test_without_an_option_it_lists_what_is_in_doubt(doubtful: "Shop") -> None:
     assert answer.out == indent(
         dedent("""\
             step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
-            key              KEY-OF-create_contact-1
+            id               d18, key KEY-OF-create_contact-1
             arguments        {"name": "Ada"}
             idempotency key  IDEMPOTENCY-KEY
 
-            holdfast resolve debt-cycles create_contact --done JSON --store STORE  # it happened, and returned this
-            holdfast resolve debt-cycles create_contact --retry --store STORE  # it did not happen: do it now
-            holdfast resolve debt-cycles create_contact --failed --store STORE  # it failed: raise that in the program
+            holdfast resolve debt-cycles d18 --done JSON --store STORE  # it happened, and returned this
+            holdfast resolve debt-cycles d18 --retry --store STORE  # it did not happen: do it now
+            holdfast resolve debt-cycles d18 --failed --store STORE  # it failed: raise that in the program
             python agent.py STORE debt-cycles 1772373731.0 crash  # let its verify decide, if it has one
             """),
         "  ",
@@ -54,7 +54,7 @@ def test_done_gives_the_program_that_value(doubtful: "Shop") -> None:
     answer = doubtful("resolve", "debt-cycles", "create_contact", "--done", '{"id": 9}', "--by", "kim")
     assert answer.code == 0
     assert answer.out == dedent("""\
-        resolved  create_contact of run debt-cycles: done
+        resolved  create_contact (d18) of run debt-cycles: done
         meaning   it counts as done: the program gets this value, and nothing runs
         next      start its program again: the run applies this and continues
           python agent.py STORE debt-cycles 1772373731.0 crash
@@ -128,6 +128,8 @@ def test_the_answer_is_json_too(doubtful: "Shop") -> None:
         "started_at": "2026-03-01T14:02:13.750Z",
         "reason": "never reported back",
         "pending": "retry",
+        "seq": 18,
+        "id": "d18",
         "next": [{"command": "python agent.py STORE debt-cycles 1772373731.0 crash", "meaning": ""}],
     }
 
@@ -145,16 +147,15 @@ class TestTwoInDoubt:
         out = two("resolve", "contacts").out
         assert out.count("raised TimeoutError: no answer from the CRM") == 2
         assert "find out whether 'create_contact' and 1 more happened" in two("show", "contacts").out
-        assert "holdfast resolve contacts KEY-OF-create_contact-1 --retry" in out
+        assert "holdfast resolve contacts d3 --retry" in out
 
     def test_no_step_is_ambiguous(self, two: "Shop") -> None:
         """Left out, the step is refused with both keys; nothing is written."""
         answer = two("resolve", "contacts", "--retry")
         assert answer.code == 1
         assert answer.err == (
-            "error: 2 steps of run contacts are in doubt: create_contact (KEY-OF-create_contact-1), "
-            "create_contact (KEY-OF-create_contact-2)\n"
-            "hint: name one, by its key where the names are the same\n"
+            "error: 2 steps of run contacts are in doubt: create_contact (d3), create_contact (d5)\n"
+            "hint: name them by their ids, or decide about all of them with --all\n"
         )
         assert json.loads(two("resolve", "contacts", "--json").out)["in_doubt"][0]["pending"] is None
 
@@ -163,7 +164,7 @@ class TestTwoInDoubt:
         answer = two("resolve", "contacts", "create_contact", "--retry")
         assert answer.code == 1
         assert (
-            "has several steps 'create_contact'; it has: create_contact (KEY-OF-create_contact-1)"
+            "has several steps 'create_contact'; it has: create_contact (d3), create_contact (d5)"
             in answer.err
         )
         assert (
@@ -176,3 +177,85 @@ class TestTwoInDoubt:
         """Once one of the two is decided, the other is meant."""
         assert two("resolve", "contacts", "KEY-OF-create_contact-1", "--failed").code == 0
         assert "KEY-OF-create_contact-2" in two("resolve", "contacts", "--retry", "--json").out
+
+    @pytest.mark.parametrize("words", [("d3", "d5"), ("--all",)])
+    def test_several_are_decided_at_once(self, two: "Shop", words: tuple[str, ...]) -> None:
+        """By their ids, or all of them."""
+        answer = two("resolve", "contacts", *words, "--retry")
+        assert answer.code == 0
+        assert "resolved  create_contact (d3), create_contact (d5) of run contacts: retry" in answer.out
+        pending = json.loads(two("resolve", "contacts", "--json").out)["in_doubt"]
+        assert [doubt["pending"] for doubt in pending] == ["retry", "retry"]
+
+    def test_one_that_is_not_in_doubt_stops_all(self, two: "Shop") -> None:
+        """Nothing is decided where one of several ids is wrong."""
+        assert two("resolve", "contacts", "d3", "d99", "--retry").code == 1
+        pending = json.loads(two("resolve", "contacts", "--json").out)["in_doubt"]
+        assert [doubt["pending"] for doubt in pending] == [None, None]
+
+
+def _charge(who: str) -> str:
+    return who
+
+
+class TestStoppedCalls:
+    """A tool was renamed: its two recorded effects were not asked for, and the new calls stop one by one."""
+
+    @pytest.fixture
+    def renamed(self, own_shop: "Shop") -> "Shop":
+        self.charge(own_shop, "charge", finishes=False)
+        self.stop(own_shop)
+        return own_shop
+
+    def charge(self, shop: "Shop", name: str, *, finishes: bool = True) -> None:
+        run = holdfast.run("shop", store=shop.store).open()
+        try:
+            for who in ("Ada", "Bob"):
+                run.once(name, _charge, who)
+            if finishes:
+                run.finish(None)
+        finally:
+            run.close()
+
+    def stop(self, shop: "Shop") -> None:
+        with pytest.raises(holdfast.EffectUnclaimed):
+            self.charge(shop, "charge_card")
+
+    def test_they_are_listed_beside_what_they_may_be(self, renamed: "Shop") -> None:
+        """The call, the effects, the likeliest one first, and a command for each decision; exit code 3."""
+        answer = renamed("resolve", "shop")
+        assert answer.code == 3
+        shown = dedent("""\
+            now  charge_card(who="Ada")
+            d3   charge(who="Ada"), done; not asked for
+            d5   charge(who="Bob"), done; not asked for
+
+            holdfast resolve shop d3 --same --store STORE  # it is that one: its result answers
+            holdfast resolve shop d3 --new --store STORE  # it is a new one: make it
+            holdfast resolve shop d3 --abandon --store STORE  # the recorded one counts no more
+            """)
+        assert answer.out.startswith(indent(shown, "  "))
+        assert "Stopped" in renamed("show", "shop").out
+
+    def test_each_is_the_same_effect(self, renamed: "Shop") -> None:
+        """``--same``, and then for all that is open: the program finishes, and nothing was made again."""
+        assert renamed("resolve", "shop", "d3", "--same").code == 0
+        self.stop(renamed)
+        assert renamed("resolve", "shop", "--all", "--same").code == 0
+        self.charge(renamed, "charge_card")
+        assert renamed("resolve", "shop").code == 0
+        names = [event.name for event in renamed.store.events("shop") if event.kind == "step.started"]
+        assert names == ["charge", "charge"]
+
+    def test_all_old_ones_are_set_aside(self, renamed: "Shop") -> None:
+        """``--abandon --all``: the new calls are made."""
+        assert renamed("resolve", "shop", "--all", "--abandon").code == 0
+        self.charge(renamed, "charge_card")
+        names = [event.name for event in renamed.store.events("shop") if event.kind == "step.started"]
+        assert names == ["charge", "charge", "charge_card", "charge_card"]
+
+    def test_without_a_stop_there_is_nothing_to_say(self, shop: "Shop") -> None:
+        """``--same`` where no call was stopped is refused, and names what to look at."""
+        answer = shop("resolve", "daily.2", "--same")
+        assert answer.code == 1
+        assert "no call of run daily.2 was stopped" in answer.err

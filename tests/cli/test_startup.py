@@ -58,4 +58,4 @@ def test_without_a_command_there_is_help() -> None:
     )
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: holdfast [OPTIONS] [COMMAND] [ARGS]...\n")
-    assert re.search(r"resolve +Settle a step in doubt\.", done.stdout)
+    assert re.search(r"resolve +Settle steps in doubt, or say what a stopped call is\.", done.stdout)

@@ -82,18 +82,18 @@ def test_show_at_80_columns(shop: "Shop") -> None:
         In doubt
           step             create_contact, started 2026-03-01 14:02:13 UTC, never
                            reported back
-          key              KEY-OF-create_contact-1
+          id               d18, key KEY-OF-create_contact-1
           arguments        {"name": "Ada"}
           idempotency key  IDEMPOTENCY-KEY
 
         Next
           find out whether 'create_contact' happened, then say so
           # it happened, and returned this
-          holdfast resolve debt-cycles create_contact --done JSON --store STORE
+          holdfast resolve debt-cycles d18 --done JSON --store STORE
           # it did not happen: do it now
-          holdfast resolve debt-cycles create_contact --retry --store STORE
+          holdfast resolve debt-cycles d18 --retry --store STORE
           # it failed: raise that in the program
-          holdfast resolve debt-cycles create_contact --failed --store STORE
+          holdfast resolve debt-cycles d18 --failed --store STORE
           # let its verify decide, if it has one
           python agent.py STORE debt-cycles 1772373791.0 finish
         """)

@@ -201,9 +201,9 @@ def test_the_next_move_quotes_what_a_shell_would_split() -> None:
     doubt = Doubt("my run", "send mail", "k.1", 1.0, "never reported back")
     move = next_action(info("crashed"), view, [doubt], CommandBuilder("/", "my.db"))
     assert [choice.command for choice in move.choices] == [
-        "holdfast resolve 'my run' 'send mail' --done JSON --store my.db",
-        "holdfast resolve 'my run' 'send mail' --retry --store my.db",
-        "holdfast resolve 'my run' 'send mail' --failed --store my.db",
+        "holdfast resolve 'my run' d0 --done JSON --store my.db",
+        "holdfast resolve 'my run' d0 --retry --store my.db",
+        "holdfast resolve 'my run' d0 --failed --store my.db",
         "cd '/my place' && python 'my agent.py'",
     ]
     here = next_action(info("failed"), view, [], CommandBuilder("/my place"))

@@ -120,7 +120,7 @@ VERBS: dict[str, Verb] = {
     "ask": lambda run, e: run.ask("really?", returns=bool),
     "sleep": lambda run, e: run.sleep(0.0),
     "sleep_until": lambda run, e: run.sleep_until(1.0),
-    "child": lambda run, e: run.child("kid", "agent"),
+    "child": lambda run, e: run.child("kid", "agent", queue=True),
     "depends_on": lambda run, e: run.depends_on(__file__),
     "depends_on directory": lambda run, e: run.depends_on(e.place),
     "depends_on endpoint": lambda run, e: run.depends_on("http://127.0.0.1:9"),

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import IO, Any, Self
 
 import pytest
-from tests.support.fork_server import Forked, ForkServer
+from tests.support.fork_server import Forked, fork_server
 
 import holdfast
 
@@ -35,12 +35,10 @@ class Worker:
         self._reader.start()
 
     @classmethod
-    def forked(
-        cls, server: ForkServer, arguments: Sequence[str], directory: Path, env: Mapping[str, str]
-    ) -> Self:
+    def forked(cls, arguments: Sequence[str], directory: Path, env: Mapping[str, str]) -> Self:
         theirs, ours = os.pipe()
         told, telling = os.pipe()
-        process = server.start(
+        process = fork_server().start(
             [str(PROGRAM), *arguments], cwd=directory, env={**os.environ, **env}, stdin=theirs, stdout=telling
         )
         os.close(theirs)
@@ -124,16 +122,8 @@ class Worker:
 Start = Callable[..., Worker]
 
 
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """Imports once what hundreds of workers need."""
-    server = ForkServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def start(tmp_path: Path, fork_server: ForkServer) -> Iterator[Start]:
+def start(tmp_path: Path) -> Iterator[Start]:
     """Start workers in this test's directory; all are ended with the test."""
     workers: list[Worker] = []
 
@@ -141,7 +131,7 @@ def start(tmp_path: Path, fork_server: ForkServer) -> Iterator[Start]:
         if prefix:
             workers.append(Worker.spawned(prefix, arguments, tmp_path))
         else:
-            workers.append(Worker.forked(fork_server, arguments, tmp_path, env))
+            workers.append(Worker.forked(arguments, tmp_path, env))
         return workers[-1]
 
     yield start_one

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fork_server import ForkServer
+from tests.support.fork_server import fork_server
 
 import holdfast
 from holdfast.model.event_fields import contents_of
@@ -31,10 +31,10 @@ DEADLINE_S = 60.0
 class Hand:
     """A worker process; what it tells goes to a file."""
 
-    def __init__(self, server: ForkServer, command: list[str], place: Path, number: int) -> None:
+    def __init__(self, command: list[str], place: Path, number: int) -> None:
         self._log = place / f"worker-{number}.log"
         with self._log.open("wb") as output, Path(os.devnull).open("rb") as nothing:
-            self.process = server.start(
+            self.process = fork_server().start(
                 command, cwd=place, env=os.environ, stdin=nothing.fileno(), stdout=output.fileno()
             )
 
@@ -73,9 +73,8 @@ class Hand:
 class Scene:
     """A store, the directory that is the world, and the workers in it."""
 
-    def __init__(self, url: str, place: Path, server: ForkServer) -> None:
+    def __init__(self, url: str, place: Path) -> None:
         self.url, self.place = url, place
-        self._server = server
         self.store = holdfast.store(url)
         self.hands: list[Hand] = []
 
@@ -97,7 +96,7 @@ class Scene:
         return self._started([str(PROGRAMS / "skewed.py"), self.url, str(seconds)])
 
     def _started(self, command: list[str]) -> Hand:
-        hand = Hand(self._server, command, self.place, len(self.hands))
+        hand = Hand(command, self.place, len(self.hands))
         self.hands.append(hand)
         return hand
 
@@ -160,13 +159,13 @@ def eventually(holds: Callable[[], object], told: Callable[[], str]) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def scene(request: pytest.FixtureRequest, tmp_path: Path, fork_server: ForkServer) -> Iterator[Scene]:
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """A store whose leases are short, so that silence is noticed soon."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'shared.db'}?lease_s=1"
     else:
         url = f"{request.getfixturevalue('postgres_url')}&lease_s=1"
-    made = Scene(url, tmp_path, fork_server)
+    made = Scene(url, tmp_path)
     yield made
     for hand in made.hands:
         hand.end()

@@ -79,7 +79,7 @@ def test_another_files_manifest_is_told_from_a_damaged_one() -> None:
     with pytest.raises(NotAnExport):
         read(b"[]", "x")
     with pytest.raises(NewerExport):
-        read(b'{"format":"holdfast-export","version":3,"unknown":1}', "x")
+        read(b'{"format":"holdfast-export","version":4,"unknown":1}', "x")
     for broken in (b"", b"{", b'{"format":"holdfast-export"}', b'{"format":"holdfast-export","version":1}'):
         with pytest.raises(DamagedExport):
             read(broken, "x")

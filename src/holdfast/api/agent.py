@@ -1,4 +1,4 @@
-"""``@holdfast.agent``: a function as the entry point of runs. Its arguments are the run's inputs."""
+"""``@holdfast.agent``: makes a function the entry point of runs. Its arguments are the run's inputs."""
 
 import os
 import sys
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hin
 
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import IfFinished, Opening
-from holdfast.api.excepthook import EXIT_DONE, exit_code_of
+from holdfast.api.excepthook import EXIT_DONE, exit_code_of, lines_of
 from holdfast.api.run import Run
 from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.engine.budget.price_tables import Prices
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.queue import check_poison
 from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
@@ -32,12 +33,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Place = str | os.PathLike[str] | Store | None
 
-agents: dict[str, "Agent[Any, Any]"] = {}
-"""The entry points this process knows, by name."""
-
 
 class Agent(Generic[P, R]):
-    """A function whose calls are runs. Called directly, it is the plain function."""
+    """A function whose runs have ids and can be resumed. Called directly, it is the plain function."""
 
     def __init__(
         self,
@@ -58,7 +56,7 @@ class Agent(Generic[P, R]):
         agents[name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The plain function, outside of any run of its own."""
+        """Call the plain function, without a run of its own."""
         return self.fn(*args, **kwargs)
 
     def run(
@@ -70,19 +68,19 @@ class Agent(Generic[P, R]):
         if_finished: IfFinished = "replay",
         **kwargs: Any,
     ) -> R:
-        """Start or resume the run of this id and give its result; a finished one's without entering the body.
+        """Start or resume the run of this id, and return its result.
 
-        For an ``async def`` agent the answer is to be awaited.
+        A finished run returns its recorded result. For an ``async def`` agent, await the answer.
         """
         inputs = self.inputs_of(args, kwargs)
         entry = self._entry(id, inputs=inputs, if_finished=if_finished, defaults=self._defaults())
         return self._execute(Opening(entry, store), inputs)
 
     def take_on(self, row: RunRow, store: Store, *, crashes_max: int) -> R:
-        """Go on with a run that a worker has claimed, with the inputs that stand recorded.
+        """Continue a run that a worker has claimed, with its recorded inputs.
 
-        Poisoned after so many attempts that crashed without getting on. For an ``async def`` agent the answer is to be
-        awaited.
+        Raises Poisoned after ``crashes_max`` attempts that crashed without progress. For an ``async def``
+        agent, await the answer.
         """
         entry = self._entry(row.run, mode="resume", lease=row.lease)
         return self._execute(Opening(entry, store), None, crashes_max)
@@ -98,7 +96,7 @@ class Agent(Generic[P, R]):
         if self.is_async:
             return self._execute_async(opening, inputs, crashes_max)  # type: ignore[return-value]  # R is the coroutine here
         with opening as run:
-            if run.status == Status.FINISHED:
+            if run.status == Status.FINISHED:  # replaying the body would only repeat its prints
                 return run.result  # type: ignore[no-any-return]
             given = self._given(run, inputs, crashes_max)
             result = self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[arg-type]
@@ -120,7 +118,7 @@ class Agent(Generic[P, R]):
     def _given(
         self, run: Run | AsyncRun, inputs: Mapping[str, Any] | None, crashes_max: int | None
     ) -> Mapping[str, Any]:
-        """The arguments of this attempt: those of the caller, or those that stand recorded."""
+        """The arguments of this attempt: those of the caller, or the recorded ones."""
         held = run._held  # noqa: SLF001 - its own handle
         if crashes_max is not None:
             check_poison(held, crashes_max)
@@ -130,15 +128,18 @@ class Agent(Generic[P, R]):
         return self.inputs_of((), known)
 
     def submit(self, id: str, /, *args: Any, store: Place = None, **kwargs: Any) -> bool:  # noqa: A002 - what people call it
-        """Queue the run for a worker; one that has stopped is tried again. Durable when it returns.
+        """Queue the run for a worker. A run that has stopped is tried again. Durable when it returns.
 
-        False where there is nothing to do: it is queued, at work, or over already.
+        False if there is nothing to do: the run is queued, running, or over already.
         """
         entry = Entry(id, inputs=self.inputs_of(args, kwargs), agent=self.name, defaults=self._defaults())
         return drive(queue(BLOCKING, session_at(store), entry))
 
     def main(self, argv: list[str] | None = None) -> None:
-        """A command line for this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``; exits with its code."""
+        """The command line of this agent: ``python auditor.py ID [--inputs JSON] [--store URL]``.
+
+        It exits the process.
+        """
         sys.exit(self._main(argv))
 
     def _main(self, argv: list[str] | None) -> int:
@@ -178,14 +179,17 @@ class Agent(Generic[P, R]):
         return {each.name: each.default for each in parameters if each.default is not Parameter.empty}
 
     def _hints(self) -> dict[str, Any]:
-        """The annotations of the parameters, as far as they can be resolved."""
+        """The annotations of the parameters; empty if one cannot be resolved."""
         try:
             return get_type_hints(self.fn)
         except Exception:  # noqa: BLE001 - a name that is there for type checkers only
             return {}
 
     def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """A call's arguments by name, with the defaults. Misuse where the function does not take them."""
+        """A call's arguments by name, with the defaults.
+
+        Raises Misuse if the function does not accept them.
+        """
         given = (None, *args) if self._takes_run else args
         try:
             bound = self._signature.bind(*given, **kwargs)
@@ -207,7 +211,7 @@ def agent(
     budget: Budget | Mapping[str, Any] | None = None,
     prices: Prices | None = None,
 ) -> Callable[[Callable[P, R]], Agent[P, R]]:
-    """Make a function the entry point of runs. A first parameter called ``run`` gets the run's handle.
+    """Make a function the entry point of runs. If its first parameter is ``run``, it gets the run's handle.
 
     ``loops``, ``budget`` and ``prices`` are as in ``holdfast.run``.
     """
@@ -219,7 +223,7 @@ def agent(
 
 
 def inputs_in(text: str) -> dict[str, Any]:
-    """An agent's arguments by name, as somebody typed them. Misuse for what is no JSON object."""
+    """An agent's arguments by name, from JSON that a person typed. Raises Misuse if it is no JSON object."""
     from json import JSONDecodeError, loads
 
     try:
@@ -234,5 +238,9 @@ def inputs_in(text: str) -> dict[str, Any]:
 
 
 def _tell(error: HoldfastError | StopSignal) -> int:
-    sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+    if isinstance(error, StopSignal):  # a planned pause
+        lines = lines_of(error)
+    else:
+        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     return exit_code_of(error)

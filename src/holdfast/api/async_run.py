@@ -1,4 +1,7 @@
-"""``AsyncRun``: a run entered with ``async with``. One line a method; what it means stands in ``engine``."""
+"""``AsyncRun``: the handle of a run in an ``async with`` block.
+
+A method is one line; ``engine`` has the rules.
+"""
 
 import os
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
@@ -52,13 +55,13 @@ Q = TypeVar("Q")
 
 
 class AsyncRun(Handle["AsyncRunOptions"]):
-    """A run, entered with ``async with``. Every recording call is durable when it returns."""
+    """A run in an ``async with`` block. Every recording call is durable when it returns."""
 
     __slots__ = ()
 
     @property
     def messages(self) -> AsyncMessages:
-        """The run's conversation."""
+        """The run's conversation, kept in the journal. It reads like a list."""
         return AsyncMessages(self._held)
 
     def _treated(self, call_options: CallOptions) -> "AsyncRunOptions":
@@ -71,7 +74,13 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     @overload
     async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run the function once, ever; afterwards answer from the journal. A plain function runs in a thread."""
+        """Run a function once, ever; afterwards return its recorded result.
+
+        The function may be async. A plain function runs in a thread. The call is identified by its scope,
+        name and arguments. If the process dies inside the function, the next attempt runs it again; use
+        ``once`` for an effect that must not happen twice. An exception is recorded too and raised again on
+        replay, unless it ended the attempt: then the function is tried again.
+        """
         return await step(self._held, AWAITING, READ, name, fn, args, kwargs)
 
     @overload
@@ -81,23 +90,34 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     @overload
     async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
+        """Run a function whose effect must not happen twice, such as a payment.
+
+        If it is cut off, the step is in doubt, and Holdfast never repeats it by itself: the next attempt
+        stops with ``StepInDoubt`` until a person resolves it. For a ``verify`` function that can find out,
+        see ``options``.
+        """
         return await step(self._held, AWAITING, ONCE, name, fn, args, kwargs)
 
     async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
-        """Record the state as it is now; the number of the point."""
+        """Record the whole state, and return the number of the point. Only what changed is written.
+
+        ``label`` names the point for people: ``holdfast fork RUN@label``.
+        """
         return await checkpoints.checkpoint(self._held, AWAITING, state, checked_label(label))
 
     async def restore(self, default: Any = None) -> Any:
-        """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
+        """Return the latest checkpointed state and continue from there; on a fresh run, return ``default``.
+
+        Calls that were recorded before that state count as done: the program does not make them again.
+        """
         return await checkpoints.restore(self._held, AWAITING, default)
 
     async def plan(self, steps: Iterable[str]) -> None:
-        """Record what the agent means to do, in order."""
+        """Record what the agent plans to do, in order. Steps and scopes of these names show its progress."""
         await marks.mark(self._held, AWAITING, "plan", {"steps": list(steps)})
 
     async def think(self, text: str) -> None:
-        """Record a thought."""
+        """Record a thought. Loop detection notices thoughts that repeat while nothing new happens."""
         await loop_detection.think(self._held, AWAITING, text)
 
     async def decide(self, text: str, *, because: str = "") -> None:
@@ -105,23 +125,23 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         await marks.mark(self._held, AWAITING, "decision", {"text": text, "because": because})
 
     async def discover(self, text: str) -> None:
-        """Record something found out."""
+        """Record a discovery. ``finish(remember=True)`` keeps it as a fact."""
         await marks.mark(self._held, AWAITING, "discovery", {"text": text})
 
     async def say(self, text: str, *, to: str = "") -> None:
-        """Record something told to somebody."""
+        """Record what the agent said to a person or to another agent."""
         await marks.mark(self._held, AWAITING, "said", {"text": text, "to": to})
 
     async def now(self) -> datetime:
-        """The time, drawn once: the same in every replay. In UTC."""
+        """The time in UTC, recorded once: the same in every replay."""
         return await marks.draw(self._held, AWAITING, "now", drawn_values.now(self._held.clock))  # type: ignore[no-any-return]
 
     async def uuid(self) -> UUID:
-        """A random UUID, drawn once: the same in every replay."""
+        """A random UUID, recorded once: the same in every replay."""
         return await marks.draw(self._held, AWAITING, "uuid", drawn_values.uuid)  # type: ignore[no-any-return]
 
     async def random(self) -> float:
-        """A random number in [0, 1), drawn once: the same in every replay."""
+        """A random number in [0, 1), recorded once: the same in every replay."""
         return await marks.draw(self._held, AWAITING, "random", drawn_values.random)  # type: ignore[no-any-return]
 
     @overload
@@ -142,10 +162,12 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     async def model(
         self, name: str, call: Callable[..., Any], request: Any, /, *, model: str = "", provider: str = ""
     ) -> Any:
-        """Ask a model: ``call(request)`` is made once, ever; afterwards the same request is answered from the journal.
+        """Call a model: ``call(request)`` runs once, ever.
 
-        The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
-        common with the request before is not written again. ``model`` and ``provider`` are for the records.
+        Afterwards the same request returns the recorded answer. The request is recorded before it is sent,
+        and the answer before it is returned. What a long conversation shares with the request before it is
+        not written again. ``model`` and ``provider`` are recorded, and used for prices if the answer does not
+        name its model.
         """
         ask = model_call.Ask(name, request, model, provider)
         return await model_call.answer_of(self._held, AWAITING, ask, call)
@@ -162,10 +184,12 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[str] | AsyncIterable[str]] | None = None,
     ) -> AsyncStream[str]:
-        """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
+        """Call a model that streams texts.
 
-        An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
-        the program is given all of it either way. Recorded whole, it is answered from the journal.
+        The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
+        continued with ``go_on(request, text_so_far)`` if you give one; otherwise the request is sent again.
+        ``on_partial`` chooses: ``"continue"``, ``"restart"``, or ``"keep"`` what arrived. The program gets
+        the whole text in each case. An answer that is recorded whole is replayed from the journal.
         """
         ask = model_call.Ask(name, request, model, provider)
         return AsyncStream(await text_stream.stream_texts(self._held, AWAITING, ask, call, go_on, on_partial))
@@ -202,45 +226,63 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         expires_s: float | None = None,
         choices: Sequence[Any] | None = None,
     ) -> Any:
-        """Ask a person, once: the answer is recorded, and counts for this question about exactly this.
+        """Ask a person, once. The answer is recorded, and counts for this question about exactly this value.
 
-        ``returns`` is bool, str, int, float, a list of choices, an Enum or a dataclass. The run waits ``wait_s`` in
-        this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
+        ``returns`` is bool, str, int, float, a list of choices, an Enum, a dataclass or a model class.
+        ``about`` is what the person decides on. The run waits ``wait_s`` seconds in this process (None: as
+        long as it takes), and then parks with ``AwaitingAnswer``. A person uses ``holdfast answer``, and the
+        program is started again. Raises QuestionExpired after ``expires_s`` seconds.
         """
         inquiry = questions.Inquiry(question, returns, about, wait_s, expires_s, choices)
         return await questions.inquire(self._held, AWAITING, inquiry)
 
     async def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
-        """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
+        """Wait this many seconds, across restarts.
+
+        With ``wait_s``, the run parks if more than that is left.
+        """
         await waits.sleep(self._held, AWAITING, seconds, wait_s)
 
     async def sleep_until(self, when: datetime | float, *, wait_s: float | None = None) -> None:
-        """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
+        """Wait until a wall-clock time, across restarts.
+
+        With ``wait_s``, the run parks if more than that is left.
+        """
         await waits.sleep_until(self._held, AWAITING, when, wait_s)
 
     async def child(
-        self, name: str, agent: "AgentLike | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self,
+        name: str,
+        agent: "AgentLike | str",
+        /,
+        *args: Any,
+        queue: bool = False,
+        wait_s: float | None = 0.0,
+        **kwargs: Any,
     ) -> Any:
-        """Submit another agent's run for any worker, and give its result: it runs once, wherever there is room.
+        """Run another agent as a child of this run, and return its result. The child runs once.
 
-        Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
-        and then parks; a worker takes it up again when the child has ended. ChildFailed.
+        Its id is ``this-run/name``. It runs in this process; with ``queue``, any worker runs it. Then this
+        run waits ``wait_s`` seconds in this process (None: as long as it takes), and parks with
+        ``AwaitingChild``; a worker continues it when the child has ended. Raises ChildFailed.
         """
-        return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s)
+        return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s, queue=queue)
 
     async def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
-        """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
+        """Declare that the run relies on this file, directory or endpoint (``http://host:port``).
 
-        Changed or gone, it pauses the run with ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise; a
-        file of the run's workspace that was edited is warned about.
+        Every later attempt checks it before the program runs. If it changed or is gone, the run pauses with
+        ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise. An edited file in the run's
+        workspace only causes a warning.
         """
         await premises.depends_on(self._held, AWAITING, path, on_change)
 
     async def artifact(self, path: "str | os.PathLike[str]", *, keep: bool = True) -> None:
-        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed.
+        """Declare that the run made this file. Every later attempt checks it, as with ``depends_on``.
 
-        A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
-        run's ``workspace``. Synced when it returns.
+        Each declaration with another content is a version. Holdfast keeps a copy of each version, unless
+        ``keep`` is False. Durable when it returns. Raises ArtifactTooLarge, and PathRefused for a file
+        outside the run's ``workspace``.
         """
         await artifacts.artifact(self._held, AWAITING, path, keep=keep)
 
@@ -265,11 +307,11 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     def open(
         self, path: "str | os.PathLike[str]", mode: str = "w", *, encoding: str = "utf-8", keep: bool = True
     ) -> AsyncOpenFile[Any]:
-        """Write a file whole or not at all: ``async with run.open("report.md", "w") as file:``, and it is an artifact.
+        """Write an artifact, completely or not at all: ``async with run.open("report.md", "w") as file:``.
 
-        It takes its place at the end of the block, durably; an exception leaves the old one as it was. On replay the block
-        runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
-        current directory where it has none.
+        At the end of the block the file replaces the old one, durably. An exception in the block leaves the
+        old file unchanged. On replay the block runs, and what it writes is discarded. Raises PathRefused for
+        a path outside the run's ``workspace`` or, without one, outside the current directory.
         """
         return AsyncOpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
 
@@ -281,10 +323,12 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         count: Count | None = None,
         scopes: Iterable[str] = (),
     ) -> str:
-        """What a model that knows nothing needs to go on, each line with its events, drawn once: the same in every replay.
+        """A text with which a fresh model continues this run, recorded once: the same in every replay.
 
-        At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
-        other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
+        Each line names the events that it comes from. The text has at most ``budget_tokens`` tokens by
+        ``count``, the model's own tokenizer, or by an estimate that is rather too high. It includes fitting
+        facts that other runs left in memory: those without a scope, and those of ``scopes``, such as
+        ``users/42``.
         """
         return await context.draw_context(self._held, AWAITING, budget_tokens, style, count, scopes)
 
@@ -298,9 +342,10 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         importance: float = 0.5,
         value: Any = None,
     ) -> Fact:
-        """Keep a fact that outlives the run, with the run and the event it came from; a replay does not keep it again.
+        """Keep a fact that outlives the run, with the run and event it came from.
 
-        What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
+        A replay does not keep it again. A fact that is known already is not kept twice. A fact that
+        contradicts an old one supersedes it. A fact with a ``key`` replaces the fact of that key.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
         return await remember.remember_in_run(self._held, AWAITING, fact)
@@ -308,64 +353,77 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     async def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
-        """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
+        """The facts that fit the query best, recorded once: the same in every replay.
+
+        ``scope`` searches that scope and those below it; None searches all.
+        """
         return await remember.recall_in_run(self._held, AWAITING, query, k, scope, tags)
 
     async def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
-        """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
+        """The document with which another agent takes over this run's work.
 
-        With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
+        ``store.accept(document, as_=…)`` begins a run with it. It is recorded once: the same in every replay.
+        With ``seal``, the same append seals the run: this attempt ends, and nothing more is recorded here.
         """
         return await handoff_give.hand_over(self._held, AWAITING, to, seal=seal)
 
     async def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
-        """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
+        """Record a promise.
+
+        If ``to`` is a run of this store, it gets the promise too. A handoff passes it on.
+        """
         return await promises.promise(self._held, AWAITING, text, to, due)
 
     async def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
-        """Record that a promise of this run, by itself or its id, was kept; whoever it was made to is told."""
+        """Record that this run kept a promise, given as the promise or its id.
+
+        The run that received it is informed.
+        """
         return await promises.settle(self._held, AWAITING, promise, "kept", note)
 
     async def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
-        """Record that a promise of this run, by itself or its id, will not be kept, and why; whoever it was made to is told."""
+        """Record that this run will not keep a promise, and why. The run that received it is informed."""
         return await promises.settle(self._held, AWAITING, promise, "broken", because)
 
     async def send(self, to: str, message: Any) -> None:
-        """Send a message, any storable value, to another run of this store: it lies in its inbox until that receives it.
+        """Send a message, any storable value, to another run of this store.
 
-        It is sent once, however often this run is killed and started again. UnknownRun, RunSealed, Undeliverable.
+        It waits in the inbox of that run until it is received. It is sent once, however often this run is
+        killed and resumed. Raises UnknownRun, RunSealed or Undeliverable.
         """
         await run_messages.send(self._held, AWAITING, to, message)
 
     async def receive(self, *, wait_s: float | None = 0.0) -> Message:
-        """The next message that another run has sent to this one, each once and in order; recorded before it is returned.
+        """The next message from another run, each once and in order. It is recorded before it is returned.
 
-        The run waits ``wait_s`` in this process (None for as long as it takes) and then parks; a message makes it due again.
+        The run waits ``wait_s`` seconds in this process (None: as long as it takes), and then parks with
+        ``AwaitingMessage``; a message makes it due again.
         """
         return await run_messages.receive(self._held, AWAITING, wait_s)
 
     async def resume_plan(self) -> "ResumePlan":
-        """What was reused, in doubt and relied on when this attempt began."""
+        """The resume plan of this attempt: what was answered, in doubt, and relied on when it began."""
         return await resume_plan.plan(self._held, AWAITING)
 
     async def finish(
         self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
     ) -> None:
-        """Record the result; after it the run takes no new work.
+        """Record the result. After that the run takes no new work.
 
-        With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
+        ``remember=True`` keeps its discoveries and its outcome as facts that outlive it; a text or texts are
+        kept instead. ``scope`` is the scope of these facts.
         """
         await finish_run(self._held, AWAITING, result, remember, scope)
 
     async def close(self) -> None:
-        """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""
+        """End this attempt of a run that was opened with ``.open()``. An unfinished run can be resumed."""
         error = await leave(self._held, AWAITING, self._entry, None, finishes=False)
         if error is not None:
             raise error
 
 
 class AsyncRunOptions:
-    """``run.options(…)``: the run's calls under another call_options."""
+    """``run.options(…)``: the calls of a run with other options."""
 
     __slots__ = ("_call_options", "_held")
 
@@ -380,7 +438,7 @@ class AsyncRunOptions:
     @overload
     async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """As ``AsyncRun.step``, under these options."""
+        """As ``AsyncRun.step``, with these options."""
         return await step(self._held, AWAITING, self._call_options, name, fn, args, kwargs)
 
     @overload
@@ -390,6 +448,6 @@ class AsyncRunOptions:
     @overload
     async def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """As ``AsyncRun.once``, under these options."""
+        """As ``AsyncRun.once``, with these options."""
         call_options = self._call_options._replace(effect="once")
         return await step(self._held, AWAITING, call_options, name, fn, args, kwargs)

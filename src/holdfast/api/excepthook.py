@@ -1,12 +1,12 @@
-"""Shows a stop-signal that no program caught as what it is: a planned pause, not an error.
+"""Shows an uncaught stop-signal as what it is: a planned pause, not an error.
 
-Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the exit
-code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go to the
-hook that was installed before.
+Two or three lines on stderr say what the run waits for, what to do about it and which command goes on; the
+exit code is that of ``agent.main()``. A traceback comes only with ``HOLDFAST_DEBUG``. All other exceptions go
+to the hook that was installed before.
 
-The hooks are installed when the process first enters a run, and never again: a hook that the program installs
-later replaces this one. One that it installed before is called instead of printing, since it shows what its
-author wants shown.
+The hooks are installed once, when the process first enters a run. A hook that the program installs later
+replaces this one. A hook that the program installed before is called instead of printing, because it shows
+what its author wants.
 """
 
 import builtins
@@ -21,6 +21,7 @@ from holdfast.errors import (
     BudgetExceeded,
     Cancelled,
     Diverged,
+    EffectUnclaimed,
     HoldfastError,
     LeaseLost,
     Looping,
@@ -44,9 +45,13 @@ EXIT_DONE, EXIT_REFUSED, EXIT_MISUSE, EXIT_WAITING = 0, 1, 2, 3
 DEBUG: Final = "HOLDFAST_DEBUG"
 _RUN: Final = "HOLDFAST_RUN"
 _SYSTEM_HOOKS: Final = frozenset({"apport_python_hook"})
-"""Ubuntu installs a hook of its own in every interpreter. It is not the program's choice."""
+"""Ubuntu installs a hook of its own in every interpreter.
+
+The program did not choose it, so it does not count.
+"""
 _FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
     StepInDoubt: ("settle it", "resolve {run}"),
+    EffectUnclaimed: ("say what it is", "resolve {run}"),
     Diverged: ("accept the change", "resolve {run} {key} --abandon"),
     PremiseMissing: ("accept it as it is now", "resume {run} --accept {accept}"),
     LeaseLost: ("see what is recorded", "show {run}"),
@@ -56,9 +61,9 @@ _FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
     Looping: ("see what it did", "log {run} --tail 20"),
     Poisoned: ("let a worker retry it", "submit {agent} {run}"),
 }
-"""What a person does before the run can go on, and the words of its command."""
+"""What a person does before the run can continue, and the words of its command."""
 _ENDS: Final = (Cancelled, LeaseLost, Poisoned)
-"""Starting the program again does not go on with these."""
+"""After these, starting the program again does not continue the run."""
 
 _previous: "Hook | None" = None
 
@@ -73,7 +78,7 @@ def exit_code_of(error: HoldfastError | StopSignal) -> int:
 
 
 def install() -> None:
-    """Install the hooks of this process, once. Not under pytest or IPython, which show exceptions themselves."""
+    """Install the hooks of this process, once. Not under pytest or IPython: these show exceptions."""
     global _previous  # noqa: PLW0603 - one hook per process
     if _previous is not None:
         return
@@ -95,7 +100,7 @@ def _on_uncaught(kind: type[BaseException], error: BaseException, trace: "Traceb
     else:
         _print(stops)
     if stops and not hasattr(sys, "ps1"):  # at a prompt, exiting would end the session
-        # The only way to another exit code than 1: the interpreter obeys a SystemExit of the hook.
+        # The only way to an exit code other than 1: the interpreter obeys a SystemExit of the hook.
         raise SystemExit(max(map(exit_code_of, stops))) from None
 
 
@@ -118,7 +123,7 @@ def _is_the_systems(hook: "Hook") -> bool:
 
 
 def _stops_in(error: BaseException) -> list[StopSignal]:
-    """The stop-signals that this exception consists of; empty where anything else is among them."""
+    """The stop-signals that this exception consists of; empty if it contains anything else."""
     if isinstance(error, StopSignal):
         return [error]
     if not isinstance(error, BaseExceptionGroup):
@@ -133,14 +138,14 @@ def _print(stops: list[StopSignal]) -> None:
 
 
 def lines_of(stop: StopSignal) -> list[str]:
-    """What a run waits for, what to do about it, and the command that goes on with it."""
+    """What a run waits for, what to do about it, and the command that continues it."""
     lines = [f"holdfast: {stop}"]
     first = next((_FIRST[kind] for kind in type(stop).__mro__ if kind in _FIRST), None)
     if first is not None:
         label, words = first
         try:
             command = [word.format(**stop.fields) for word in words.split()]
-        except KeyError:  # raised by a program, without this field
+        except KeyError:  # the program raised the signal itself, without this field
             command = []
         if command:
             lines.append(f"  {label}: {_typed([*_program(), *command, *_store_option(stop)])}")
@@ -150,33 +155,33 @@ def lines_of(stop: StopSignal) -> list[str]:
 
 
 def _program() -> list[str]:
-    """``holdfast``, or what does the same where the environment of this interpreter is not activated."""
+    """The words for ``holdfast``; if it is not on the path, for the same through this interpreter."""
     from shutil import which
 
     return ["holdfast"] if which("holdfast") else [sys.executable, "-m", "holdfast.cli"]
 
 
 def _store_option(stop: StopSignal) -> list[str]:
-    """The store, unless a command finds it by itself in this directory."""
+    """The option that names the store, unless a command in this directory finds it by itself."""
     url = stop.store or getattr(store_of(stop.run), "url", "")
     if not url or is_nearest(url):
         return []
     named = os.environ.get(ENVIRONMENT, "")
     if is_same_place(named, url) and without_password(named) != named:
-        return []  # the URL with its password is in the environment, and is not printed
+        return []  # the environment has the URL with its password, which must not be printed
     return ["--store", without_password(url)]
 
 
 def _can_be_typed() -> bool:
-    """Whether the program is in a file, or on the command line in one line."""
+    """Whether a person can type the command: the program is in a file, or is one line of ``-c``."""
     is_file = hasattr(sys.modules["__main__"], "__file__")
     return is_file or ("-c" in sys.orig_argv and not any("\n" in word for word in sys.orig_argv))
 
 
 def _go_on() -> str:
-    """The command line of this process, with what its environment says about stores and runs.
+    """The command line of this process, with the environment variables about stores and runs.
 
-    The variables may have been set for this one command, so a shell does not have them.
+    They may have been set for this one command, so the shell may not have them.
     """
     given = {name: os.environ.get(name, "") for name in (_RUN, ENVIRONMENT)}
     shown = [f"{name}={_typed([value])} " for name, value in given.items() if _may_be_shown(value)]

@@ -1,6 +1,6 @@
-"""What the facades call in ``engine``, by feature. At run time each module is loaded when a method first needs it.
+"""The modules of ``engine`` that the facades call, each loaded when a method first needs it.
 
-Type checkers and editors see plain imports; a run that does not use a feature never loads it.
+Type checkers and editors see plain imports. A run that does not use a feature never loads it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
-"""Modules that are loaded when a method first needs one: a run that does not use a feature never loads it.
+"""A module that is imported on first use, so that a run that does not use a feature never loads it.
 
-The facades name these modules twice: for type checkers and editors as plain imports, and at run time as ``LazyModule``.
+``features`` names each module twice: as a plain import for type checkers and editors, and as ``LazyModule``
+at run time.
 """
 
 from importlib import import_module
@@ -8,12 +9,12 @@ from typing import Any
 
 
 class LazyModule:
-    """A module by its name, imported when something of it is first asked for."""
+    """A module by name, imported when one of its attributes is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
         value = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, value)
+        setattr(self, attribute, value)  # the next read does not come here
         return value

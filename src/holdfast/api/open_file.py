@@ -1,4 +1,4 @@
-"""A file of the run's as a program writes it, blocking and awaited: blocks over the rules in ``engine.artifacts.write``."""
+"""``run.open``, blocking and async: context managers over ``engine.artifacts.write``."""
 
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class OpenFile(Generic[AnyStr]):
-    """What ``run.open`` gives: used with ``with``, once."""
+    """What ``run.open`` returns. Use it with ``with``, once."""
 
     __slots__ = ("_writing",)
 
@@ -28,7 +28,10 @@ class OpenFile(Generic[AnyStr]):
 
 
 class AsyncOpenFile(Generic[AnyStr]):
-    """What ``run.open`` of an ``AsyncRun`` gives: used with ``async with``, once. Its writes go to memory and the page cache."""
+    """What ``run.open`` of an ``AsyncRun`` returns. Use it with ``async with``, once.
+
+    Writes inside the block are blocking, but they only reach memory and the page cache.
+    """
 
     __slots__ = ("_writing",)
 

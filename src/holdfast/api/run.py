@@ -1,4 +1,7 @@
-"""``Run``: a run entered with ``with``. One line a method; what it means stands in ``engine``.
+"""``Run``: the handle of a run in an ``with`` block.
+
+A method is one line; ``engine`` has the rules.
+
 
 Written by scripts/sync_facade.py: change async_run.py, then ``make facade``.
 """
@@ -55,40 +58,57 @@ Q = TypeVar("Q")
 
 
 class Run(Handle["RunOptions"]):
-    """A run, entered with ``with``. Every recording call is durable when it returns."""
+    """A run in an ``with`` block. Every recording call is durable when it returns."""
 
     __slots__ = ()
 
     @property
     def messages(self) -> Messages:
-        """The run's conversation."""
+        """The run's conversation, kept in the journal. It reads like a list."""
         return Messages(self._held)
 
     def _treated(self, call_options: CallOptions) -> "RunOptions":
         return RunOptions(self._held, call_options)
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the function once, ever; afterwards answer from the journal."""
+        """Run a function once, ever; afterwards return its recorded result.
+
+        The function may be async. The call is identified by its scope,
+        name and arguments. If the process dies inside the function, the next attempt runs it again; use
+        ``once`` for an effect that must not happen twice. An exception is recorded too and raised again on
+        replay, unless it ended the attempt: then the function is tried again.
+        """
         return drive(step(self._held, BLOCKING, READ, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """A step whose effect must not happen twice: cut off, it is in doubt and never repeated by itself."""
+        """Run a function whose effect must not happen twice, such as a payment.
+
+        If it is cut off, the step is in doubt, and Holdfast never repeats it by itself: the next attempt
+        stops with ``StepInDoubt`` until a person resolves it. For a ``verify`` function that can find out,
+        see ``options``.
+        """
         return drive(step(self._held, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
-        """Record the state as it is now; the number of the point."""
+        """Record the whole state, and return the number of the point. Only what changed is written.
+
+        ``label`` names the point for people: ``holdfast fork RUN@label``.
+        """
         return drive(checkpoints.checkpoint(self._held, BLOCKING, state, checked_label(label)))
 
     def restore(self, default: Any = None) -> Any:
-        """The latest checkpointed state, with the cursor moved there; the default on a fresh run."""
+        """Return the latest checkpointed state and continue from there; on a fresh run, return ``default``.
+
+        Calls that were recorded before that state count as done: the program does not make them again.
+        """
         return drive(checkpoints.restore(self._held, BLOCKING, default))
 
     def plan(self, steps: Iterable[str]) -> None:
-        """Record what the agent means to do, in order."""
+        """Record what the agent plans to do, in order. Steps and scopes of these names show its progress."""
         drive(marks.mark(self._held, BLOCKING, "plan", {"steps": list(steps)}))
 
     def think(self, text: str) -> None:
-        """Record a thought."""
+        """Record a thought. Loop detection notices thoughts that repeat while nothing new happens."""
         drive(loop_detection.think(self._held, BLOCKING, text))
 
     def decide(self, text: str, *, because: str = "") -> None:
@@ -96,32 +116,34 @@ class Run(Handle["RunOptions"]):
         drive(marks.mark(self._held, BLOCKING, "decision", {"text": text, "because": because}))
 
     def discover(self, text: str) -> None:
-        """Record something found out."""
+        """Record a discovery. ``finish(remember=True)`` keeps it as a fact."""
         drive(marks.mark(self._held, BLOCKING, "discovery", {"text": text}))
 
     def say(self, text: str, *, to: str = "") -> None:
-        """Record something told to somebody."""
+        """Record what the agent said to a person or to another agent."""
         drive(marks.mark(self._held, BLOCKING, "said", {"text": text, "to": to}))
 
     def now(self) -> datetime:
-        """The time, drawn once: the same in every replay. In UTC."""
+        """The time in UTC, recorded once: the same in every replay."""
         return drive(marks.draw(self._held, BLOCKING, "now", drawn_values.now(self._held.clock)))  # type: ignore[no-any-return]
 
     def uuid(self) -> UUID:
-        """A random UUID, drawn once: the same in every replay."""
+        """A random UUID, recorded once: the same in every replay."""
         return drive(marks.draw(self._held, BLOCKING, "uuid", drawn_values.uuid))  # type: ignore[no-any-return]
 
     def random(self) -> float:
-        """A random number in [0, 1), drawn once: the same in every replay."""
+        """A random number in [0, 1), recorded once: the same in every replay."""
         return drive(marks.draw(self._held, BLOCKING, "random", drawn_values.random))  # type: ignore[no-any-return]
 
     def model(
         self, name: str, call: Callable[[Q], T], request: Q, /, *, model: str = "", provider: str = ""
     ) -> T:
-        """Ask a model: ``call(request)`` is made once, ever; afterwards the same request is answered from the journal.
+        """Call a model: ``call(request)`` runs once, ever.
 
-        The request is journaled before it is sent, the answer before it is returned; what a long conversation has in
-        common with the request before is not written again. ``model`` and ``provider`` are for the records.
+        Afterwards the same request returns the recorded answer. The request is recorded before it is sent,
+        and the answer before it is returned. What a long conversation shares with the request before it is
+        not written again. ``model`` and ``provider`` are recorded, and used for prices if the answer does not
+        name its model.
         """
         ask = model_call.Ask(name, request, model, provider)
         return drive(model_call.answer_of(self._held, BLOCKING, ask, call))  # type: ignore[no-any-return]
@@ -138,10 +160,12 @@ class Run(Handle["RunOptions"]):
         on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[str]] | None = None,
     ) -> Stream[str]:
-        """Ask a model for a stream of texts: given as they come, journaled as they come, and never lost to a kill.
+        """Call a model that streams texts.
 
-        An answer that was cut off is begun again, kept as it is, or, with ``go_on(request, text_so_far)``, continued;
-        the program is given all of it either way. Recorded whole, it is answered from the journal.
+        The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
+        continued with ``go_on(request, text_so_far)`` if you give one; otherwise the request is sent again.
+        ``on_partial`` chooses: ``"continue"``, ``"restart"``, or ``"keep"`` what arrived. The program gets
+        the whole text in each case. An answer that is recorded whole is replayed from the journal.
         """
         ask = model_call.Ask(name, request, model, provider)
         return Stream(drive(text_stream.stream_texts(self._held, BLOCKING, ask, call, go_on, on_partial)))
@@ -178,45 +202,63 @@ class Run(Handle["RunOptions"]):
         expires_s: float | None = None,
         choices: Sequence[Any] | None = None,
     ) -> Any:
-        """Ask a person, once: the answer is recorded, and counts for this question about exactly this.
+        """Ask a person, once. The answer is recorded, and counts for this question about exactly this value.
 
-        ``returns`` is bool, str, int, float, a list of choices, an Enum or a dataclass. The run waits ``wait_s`` in
-        this process (None for as long as it takes) and then parks; after ``expires_s`` QuestionExpired is raised.
+        ``returns`` is bool, str, int, float, a list of choices, an Enum, a dataclass or a model class.
+        ``about`` is what the person decides on. The run waits ``wait_s`` seconds in this process (None: as
+        long as it takes), and then parks with ``AwaitingAnswer``. A person uses ``holdfast answer``, and the
+        program is started again. Raises QuestionExpired after ``expires_s`` seconds.
         """
         inquiry = questions.Inquiry(question, returns, about, wait_s, expires_s, choices)
         return drive(questions.inquire(self._held, BLOCKING, inquiry))
 
     def sleep(self, seconds: float, *, wait_s: float | None = None) -> None:
-        """Wait so long, across restarts. With ``wait_s`` the run parks if more than that is left."""
+        """Wait this many seconds, across restarts.
+
+        With ``wait_s``, the run parks if more than that is left.
+        """
         drive(waits.sleep(self._held, BLOCKING, seconds, wait_s))
 
     def sleep_until(self, when: datetime | float, *, wait_s: float | None = None) -> None:
-        """Wait for a time of the wall clock, across restarts. With ``wait_s`` the run parks if it is further away."""
+        """Wait until a wall-clock time, across restarts.
+
+        With ``wait_s``, the run parks if more than that is left.
+        """
         drive(waits.sleep_until(self._held, BLOCKING, when, wait_s))
 
     def child(
-        self, name: str, agent: "AgentLike | str", /, *args: Any, wait_s: float | None = 0.0, **kwargs: Any
+        self,
+        name: str,
+        agent: "AgentLike | str",
+        /,
+        *args: Any,
+        queue: bool = False,
+        wait_s: float | None = 0.0,
+        **kwargs: Any,
     ) -> Any:
-        """Submit another agent's run for any worker, and give its result: it runs once, wherever there is room.
+        """Run another agent as a child of this run, and return its result. The child runs once.
 
-        Its id is this run's and the name behind it. The run waits ``wait_s`` in this process (None for as long as it takes)
-        and then parks; a worker takes it up again when the child has ended. ChildFailed.
+        Its id is ``this-run/name``. It runs in this process; with ``queue``, any worker runs it. Then this
+        run waits ``wait_s`` seconds in this process (None: as long as it takes), and parks with
+        ``AwaitingChild``; a worker continues it when the child has ended. Raises ChildFailed.
         """
-        return drive(children.child(self._held, BLOCKING, name, agent, args, kwargs, wait_s))
+        return drive(children.child(self._held, BLOCKING, name, agent, args, kwargs, wait_s, queue=queue))
 
     def depends_on(self, path: "str | os.PathLike[str]", *, on_change: Act | None = None) -> None:
-        """Declare that the run relies on this file, directory or endpoint (``http://host:port``): looked at when it is resumed.
+        """Declare that the run relies on this file, directory or endpoint (``http://host:port``).
 
-        Changed or gone, it pauses the run with ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise; a
-        file of the run's workspace that was edited is warned about.
+        Every later attempt checks it before the program runs. If it changed or is gone, the run pauses with
+        ``PremiseMissing``, unless ``on_change`` or ``premises=`` says otherwise. An edited file in the run's
+        workspace only causes a warning.
         """
         drive(premises.depends_on(self._held, BLOCKING, path, on_change))
 
     def artifact(self, path: "str | os.PathLike[str]", *, keep: bool = True) -> None:
-        """Declare that the run has made this file; declared again, it is what it holds then. Looked at when it is resumed.
+        """Declare that the run made this file. Every later attempt checks it, as with ``depends_on``.
 
-        A copy is kept, each version of it, unless ``keep`` is False. ArtifactTooLarge; PathRefused where it lies outside of the
-        run's ``workspace``. Synced when it returns.
+        Each declaration with another content is a version. Holdfast keeps a copy of each version, unless
+        ``keep`` is False. Durable when it returns. Raises ArtifactTooLarge, and PathRefused for a file
+        outside the run's ``workspace``.
         """
         drive(artifacts.artifact(self._held, BLOCKING, path, keep=keep))
 
@@ -241,11 +283,11 @@ class Run(Handle["RunOptions"]):
     def open(
         self, path: "str | os.PathLike[str]", mode: str = "w", *, encoding: str = "utf-8", keep: bool = True
     ) -> OpenFile[Any]:
-        """Write a file whole or not at all: ``with run.open("report.md", "w") as file:``, and it is an artifact.
+        """Write an artifact, completely or not at all: ``with run.open("report.md", "w") as file:``.
 
-        It takes its place at the end of the block, durably; an exception leaves the old one as it was. On replay the block
-        runs, and what it writes is discarded. PathRefused where the path leads out of the run's ``workspace``, or of the
-        current directory where it has none.
+        At the end of the block the file replaces the old one, durably. An exception in the block leaves the
+        old file unchanged. On replay the block runs, and what it writes is discarded. Raises PathRefused for
+        a path outside the run's ``workspace`` or, without one, outside the current directory.
         """
         return OpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
 
@@ -257,10 +299,12 @@ class Run(Handle["RunOptions"]):
         count: Count | None = None,
         scopes: Iterable[str] = (),
     ) -> str:
-        """What a model that knows nothing needs to go on, each line with its events, drawn once: the same in every replay.
+        """A text with which a fresh model continues this run, recorded once: the same in every replay.
 
-        At most so many tokens by ``count``, the model's own tokenizer, or else by an estimate that is rather too high. With what
-        other runs have left in memory that fits, for everybody and for those that ``scopes`` name: ``users/42``.
+        Each line names the events that it comes from. The text has at most ``budget_tokens`` tokens by
+        ``count``, the model's own tokenizer, or by an estimate that is rather too high. It includes fitting
+        facts that other runs left in memory: those without a scope, and those of ``scopes``, such as
+        ``users/42``.
         """
         return drive(context.draw_context(self._held, BLOCKING, budget_tokens, style, count, scopes))
 
@@ -274,9 +318,10 @@ class Run(Handle["RunOptions"]):
         importance: float = 0.5,
         value: Any = None,
     ) -> Fact:
-        """Keep a fact that outlives the run, with the run and the event it came from; a replay does not keep it again.
+        """Keep a fact that outlives the run, with the run and event it came from.
 
-        What is known already is not kept twice; what it contradicts is superseded. Under a ``key``, what was there is replaced.
+        A replay does not keep it again. A fact that is known already is not kept twice. A fact that
+        contradicts an old one supersedes it. A fact with a ``key`` replaces the fact of that key.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
         return drive(remember.remember_in_run(self._held, BLOCKING, fact))
@@ -284,64 +329,77 @@ class Run(Handle["RunOptions"]):
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
-        """The facts that fit the query best, drawn once: the same in every replay. Of a scope and those below, or of all."""
+        """The facts that fit the query best, recorded once: the same in every replay.
+
+        ``scope`` searches that scope and those below it; None searches all.
+        """
         return drive(remember.recall_in_run(self._held, BLOCKING, query, k, scope, tags))
 
     def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
-        """The document with which another agent takes over, drawn once: ``store.accept(document, as_=…)`` begins a run with it.
+        """The document with which another agent takes over this run's work.
 
-        With ``seal`` the run is sealed in the same breath: nothing more is recorded here, and this attempt is over.
+        ``store.accept(document, as_=…)`` begins a run with it. It is recorded once: the same in every replay.
+        With ``seal``, the same append seals the run: this attempt ends, and nothing more is recorded here.
         """
         return drive(handoff_give.hand_over(self._held, BLOCKING, to, seal=seal))
 
     def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
-        """Record a promise, and tell it to the run it is made to where that is one of this store; it passes on with a handoff."""
+        """Record a promise.
+
+        If ``to`` is a run of this store, it gets the promise too. A handoff passes it on.
+        """
         return drive(promises.promise(self._held, BLOCKING, text, to, due))
 
     def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
-        """Record that a promise of this run, by itself or its id, was kept; whoever it was made to is told."""
+        """Record that this run kept a promise, given as the promise or its id.
+
+        The run that received it is informed.
+        """
         return drive(promises.settle(self._held, BLOCKING, promise, "kept", note))
 
     def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
-        """Record that a promise of this run, by itself or its id, will not be kept, and why; whoever it was made to is told."""
+        """Record that this run will not keep a promise, and why. The run that received it is informed."""
         return drive(promises.settle(self._held, BLOCKING, promise, "broken", because))
 
     def send(self, to: str, message: Any) -> None:
-        """Send a message, any storable value, to another run of this store: it lies in its inbox until that receives it.
+        """Send a message, any storable value, to another run of this store.
 
-        It is sent once, however often this run is killed and started again. UnknownRun, RunSealed, Undeliverable.
+        It waits in the inbox of that run until it is received. It is sent once, however often this run is
+        killed and resumed. Raises UnknownRun, RunSealed or Undeliverable.
         """
         drive(run_messages.send(self._held, BLOCKING, to, message))
 
     def receive(self, *, wait_s: float | None = 0.0) -> Message:
-        """The next message that another run has sent to this one, each once and in order; recorded before it is returned.
+        """The next message from another run, each once and in order. It is recorded before it is returned.
 
-        The run waits ``wait_s`` in this process (None for as long as it takes) and then parks; a message makes it due again.
+        The run waits ``wait_s`` seconds in this process (None: as long as it takes), and then parks with
+        ``AwaitingMessage``; a message makes it due again.
         """
         return drive(run_messages.receive(self._held, BLOCKING, wait_s))
 
     def resume_plan(self) -> "ResumePlan":
-        """What was reused, in doubt and relied on when this attempt began."""
+        """The resume plan of this attempt: what was answered, in doubt, and relied on when it began."""
         return drive(resume_plan.plan(self._held, BLOCKING))
 
     def finish(
         self, result: Any = None, *, remember: bool | str | Iterable[str] = False, scope: str = ""
     ) -> None:
-        """Record the result; after it the run takes no new work.
+        """Record the result. After that the run takes no new work.
 
-        With ``remember``, its discoveries and its outcome are kept as facts that outlive it, or these texts; in this scope.
+        ``remember=True`` keeps its discoveries and its outcome as facts that outlive it; a text or texts are
+        kept instead. ``scope`` is the scope of these facts.
         """
         drive(finish_run(self._held, BLOCKING, result, remember, scope))
 
     def close(self) -> None:
-        """End this attempt of a run opened with ``.open()``; unfinished, it can be resumed."""
+        """End this attempt of a run that was opened with ``.open()``. An unfinished run can be resumed."""
         error = drive(leave(self._held, BLOCKING, self._entry, None, finishes=False))
         if error is not None:
             raise error
 
 
 class RunOptions:
-    """``run.options(…)``: the run's calls under another call_options."""
+    """``run.options(…)``: the calls of a run with other options."""
 
     __slots__ = ("_call_options", "_held")
 
@@ -350,10 +408,10 @@ class RunOptions:
         self._call_options = call_options
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """As ``Run.step``, under these options."""
+        """As ``Run.step``, with these options."""
         return drive(step(self._held, BLOCKING, self._call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """As ``Run.once``, under these options."""
+        """As ``Run.once``, with these options."""
         call_options = self._call_options._replace(effect="once")
         return drive(step(self._held, BLOCKING, call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]

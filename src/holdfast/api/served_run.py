@@ -1,7 +1,8 @@
-"""A run that a server holds for a client who does the work itself: what the server needs beyond the run's handle.
+"""A run that a server holds for a client that does the work: what the server needs beyond the run's handle.
 
-Such a client does not begin again from the top when it comes back: it is told where things stand, and goes on. So nothing is
-replayed and nothing can drift; new calls are appended, and what stands recorded is looked up by name and arguments.
+When such a client returns, it does not start its program from the top. The server shows it what is recorded,
+and the client continues. So nothing is replayed and nothing can drift: new calls are appended, and recorded
+calls are looked up by name and arguments.
 """
 
 # ruff: noqa: SLF001 - the handle is our own
@@ -32,7 +33,10 @@ Standing = Literal["done", "running", "in_doubt", "cut_off"]
 
 
 class Found(NamedTuple):
-    """A recorded step. ``seq`` is the event that began it, 0 where that is compacted; ``point`` its number once it is done."""
+    """A recorded step.
+
+    ``seq`` is the event that began it, 0 if compacted; ``point`` is its number once it is done.
+    """
 
     name: str
     key: str
@@ -45,25 +49,29 @@ class Found(NamedTuple):
     point: int = 0
     value: Any = None
     is_pruned: bool = False
-    """It is done, and what it came to is not kept any more."""
+    """It is done, and its result was pruned."""
 
 
 async def go_on(run: AsyncRun) -> None:
-    """Begin at the end of what stands recorded: all of it counts as given, and from here on everything is new."""
+    """Move to the end of the journal: everything recorded counts as given, and every new call is new."""
     held = run._held
     if held.resumed:
-        await checkpoints.restore(held, AWAITING, None)  # records that the history is not needed for a replay
+        # This records that no replay needs the history, so that pruning may compact it.
+        await checkpoints.restore(held, AWAITING, None)
     assert held.journal is not None
     held.move_cursor(held.journal.head)
-    ASKED.of(held).posed.update(
-        QUESTIONS.of(held.view).open
-    )  # nothing that is still asked is withdrawn for being at this place
+    # A new question at the same position would withdraw the open ones. Count them as asked by this process
+    # instead.
+    ASKED.of(held).posed.update(QUESTIONS.of(held.view).open)
     held.put_to_sleep("drift")
     held.remembers = True
 
 
 async def take_in(run: AsyncRun) -> None:
-    """Take in what was said about steps in doubt; like all that stands recorded, it counts as given."""
+    """Record the letters in the inbox.
+
+    Outcomes of steps in doubt count as given, like everything recorded.
+    """
     held = run._held
     left = held.view.open_calls()
     await inbox.drain(held, AWAITING)
@@ -76,7 +84,10 @@ async def take_in(run: AsyncRun) -> None:
 
 
 def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
-    """The latest call of this name with these arguments; None where there is none, or it failed and may be made again."""
+    """The latest call of this name with these arguments.
+
+    None if there is none, or if it failed and may be repeated.
+    """
     held = run._held
     site = site_of("", name, _canonical(name, arguments))
     cut = held.view.calls.get(f"{site}.{held.next_number(site)}")
@@ -96,7 +107,10 @@ def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | No
 
 
 def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
-    """What the run that handed over has done of this, or left in doubt; None where it knows nothing, or it may be made again."""
+    """The same call in the run that handed over, done or in doubt.
+
+    None if there is none, or if it may be repeated.
+    """
     held = run._held
     handoff = HANDOFF.of(held.view)
     if handoff.handed is None or held.view.started is None:
@@ -121,7 +135,7 @@ def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found
 
 
 def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
-    """The client does it once more on purpose: what the handoff knows of it does not answer the next call."""
+    """Let the client repeat a call on purpose: the handoff does not answer its next call."""
     held = run._held
     carried = TAKEN_OVER.of(held).carried
     if carried is not None:
@@ -133,7 +147,7 @@ def _canonical(name: str, arguments: dict[str, Any]) -> bytes:
 
 
 def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
-    """What was begun through this handle and has not come to an end; with ``act``, what calls that."""
+    """The steps that this handle began and that have not ended; with ``act``, only those that call it."""
     return [
         Found(
             work.asked.name,
@@ -150,7 +164,7 @@ def steps_under_way(run: AsyncRun, act: object = None) -> list[Found]:
 
 
 def steps_left_open(run: AsyncRun) -> list[Found]:
-    """What was begun and never reported back, before this attempt or in it: in doubt, or simply cut off."""
+    """The steps that began and never reported back, in this attempt or before: in doubt, or cut off."""
     held = run._held
     flying = {work.asked.key for work in held.in_flight()}
     return [
@@ -159,7 +173,7 @@ def steps_left_open(run: AsyncRun) -> list[Found]:
 
 
 def stand_behind(run: AsyncRun, key: str) -> None:
-    """Let what is recorded next stand behind this step: a file that the run has made was made by it."""
+    """Make this step the last one, so that a file declared next counts as its work."""
     run._held.root.last = key
 
 

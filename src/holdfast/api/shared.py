@@ -1,4 +1,4 @@
-"""What a run's handle can tell or prepare without waiting: the part that ``Run`` and ``AsyncRun`` share."""
+"""The part of a run's handle that ``Run`` and ``AsyncRun`` share: what needs no waiting."""
 
 from collections.abc import Callable, Iterable
 from contextvars import Token, copy_context
@@ -39,7 +39,7 @@ OptionsT = TypeVar("OptionsT")
 
 
 class Scope:
-    """A named place for calls: the same call in two scopes is two calls. Used with ``with``."""
+    """A named place for calls: the same call in two scopes is two calls. Use it with ``with``."""
 
     __slots__ = ("_held", "_inner", "_name", "_outer", "_token")
 
@@ -58,11 +58,11 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         CALL_SITE.reset(self._token)
-        self._outer.path = self._inner.path  # what comes next comes behind the calls inside
+        self._outer.path = self._inner.path  # later calls come after the calls in the scope
 
 
 class Handle(Neutral, Generic[OptionsT]):
-    """What both handles can tell without waiting."""
+    """What both handles offer without waiting."""
 
     __slots__ = ("_entry", "_held")
 
@@ -78,7 +78,7 @@ class Handle(Neutral, Generic[OptionsT]):
 
     @property
     def status(self) -> str:
-        """Where the run stands, as far as this process knows."""
+        """The run's status, as far as this process knows."""
         return self._held.status
 
     @property
@@ -88,10 +88,10 @@ class Handle(Neutral, Generic[OptionsT]):
 
     @property
     def owner(self) -> str:
-        """As whom the run acts here: minted when it was imported, and recorded beside its idempotency keys; empty where it began here.
+        """The identity of an imported run in this store; empty if the run began here.
 
-        The keys of a run are the same wherever it goes. An outside service that is told the owner, too, can tell two
-        stores apart that act on the same run.
+        The idempotency keys of a run are the same in every store. An outside service that also gets the owner
+        can distinguish two stores that act on the same run. The import makes the owner, and steps record it.
         """
         return self._held.owner
 
@@ -102,42 +102,57 @@ class Handle(Neutral, Generic[OptionsT]):
 
     @property
     def replaying(self) -> bool:
-        """Whether recorded outcomes still lie ahead; guards prints and progress bars."""
+        """Whether recorded outcomes are still to come.
+
+        Use it to silence prints and progress bars on replay.
+        """
         return self._held.replaying
 
     @property
     def position(self) -> int:
-        """The number of the last point: steps and checkpoints share the counter."""
+        """The number of the last point. Steps and checkpoints share one counter."""
         return self._held.points
 
     @property
     def nudge(self) -> str | None:
-        """What to tell the model because it is in a loop; None once it has done something new. The same in every replay."""
+        """A text for the model that says it is in a loop; None after it did something new.
+
+        The same in every replay.
+        """
         return loop_detection.LOOP_DETECTION.of(self._held).nudge
 
     @property
     def spent(self) -> Spent:
-        """What the run's model calls took, over all attempts."""
+        """What the run's model calls cost, over all attempts."""
         return budget.SPENDING.of(self._held).spent
 
     @property
     def state(self) -> Any:
-        """The state as last checkpointed; a fresh copy, None where there is none."""
+        """A fresh copy of the latest checkpointed state; None if there is none."""
         return checkpoints.latest_state(self._held)
 
     @property
     def promises(self) -> Promises:
-        """What the run has promised, and what it was promised; what others tell is taken in when it is entered, and when it receives."""
+        """The promises that the run made, and those that it received.
+
+        News from other runs is read when the run is entered, and when it receives messages.
+        """
         return promise_fold.PROMISES.of(self._held.view).both()
 
     @property
     def handed(self) -> Handed | None:
-        """What the run began with where it has taken over: the giver's document, its state and messages, and what was lost."""
+        """The handoff that the run began with: document, state, messages, and what was lost.
+
+        None if there was none.
+        """
         return context.handed_to(self._held)
 
     @property
     def to_rebuild(self) -> tuple[str, ...]:
-        """The paths in the restored state where ephemeral values stood: None is there, for the program to replace."""
+        """The paths in the restored state where ephemeral values were.
+
+        They hold None: the program fills them again.
+        """
         return held_states.STATES.of(self._held).to_rebuild
 
     def autosave(
@@ -148,17 +163,17 @@ class Handle(Neutral, Generic[OptionsT]):
         every_steps: int | None = AUTOSAVE_EVERY_STEPS,
         thread_safe: bool = False,
     ) -> None:
-        """Save ``get_state()`` by itself: every few steps, every so often, and before each once effect.
+        """Save ``get_state()`` automatically: after some steps or seconds, and before each ``once`` effect.
 
-        The state is read when a step begins. With ``thread_safe`` it is read in the middle of long steps too, by
-        another thread. ``restore`` gives the latest, as it does after ``checkpoint``.
+        The state is read when a step begins. With ``thread_safe``, another thread also reads it during long
+        steps. ``restore`` returns the latest one, as it does after ``checkpoint``.
         """
         self._held.check_usable()
         autosave.Autosaver(get_state, every_s, every_steps, thread_safe=thread_safe).begin(self._held)
 
     @property
     def result(self) -> Any:
-        """What the run was finished with; None while it is not."""
+        """The result that the run was finished with; None while it is not finished."""
         held = self._held
         if held.result is not None:
             return decode(held.result, what=f"result of run {held.run}")
@@ -182,10 +197,16 @@ class Handle(Neutral, Generic[OptionsT]):
         refetchable: bool = False,
         deadline: datetime | float | None = None,
     ) -> OptionsT:
-        """The same run with other call_options for its next call: ``run.options(key=…).step(…)``.
+        """Options for the next call: ``run.options(key=…).step(…)``.
 
-        The result of a ``refetchable`` step may be pruned: asked for again, the step runs again. After its ``deadline``
-        no try of a step begins, and one that runs is out of time; a restart does not move it.
+        - ``key`` is the whole identity of the call: scope, name, arguments and count play no part.
+        - ``ignore`` names arguments that do not identify the call.
+        - ``retries``, ``timeout_s``: tries after a failure, and the time limit of a try.
+        - ``deadline``: no try begins after it, and a running try ends at it; a restart does not move it.
+        - ``idempotent``: the effect is safe to repeat with the same idempotency key.
+        - ``verify``, ``harmless``, ``settle_s``, ``in_doubt``: for an effect in doubt; see ``holdfast.tool``.
+        - ``loops``, ``polling``: how loop detection treats the call.
+        - ``refetchable``: pruning may remove the result; if it is asked for again, the step runs again.
         """
         effect: Effect = "idempotent" if idempotent else "read"
         return self._treated(
@@ -214,13 +235,17 @@ class Handle(Neutral, Generic[OptionsT]):
         return Scope(self._held, name)
 
     def bind(self, fn: Callable[P, T]) -> Callable[P, T]:
-        """The function with this place in the run attached, for threads and executors."""
+        """The function, bound to this place in the run, for threads and executors.
+
+        A new thread has no current run.
+        """
         context = copy_context()
         if context.get(CALL_SITE) is None:
             context.run(CALL_SITE.set, CallSite(self._held, "", self._held.root))
 
         @wraps(fn)
         def bound(*args: P.args, **kwargs: P.kwargs) -> T:
+            # A context can be entered by one thread at a time, so each call gets a copy.
             return context.copy().run(fn, *args, **kwargs)
 
         return bound
@@ -236,9 +261,12 @@ def checked_label(label: str | None) -> str | None:
 async def finish_run(
     held: HeldRun, runtime: Runtime, result: Any, remember: bool | str | Iterable[str], scope: str
 ) -> None:
-    """Record the run's result. What is to outlive the run is kept first. Durable when it returns."""
+    """Record the run's result. Durable when it returns.
+
+    Facts are kept before the result is recorded: a kill in between loses none, and a replay keeps none twice.
+    """
     if remember and not held.is_finished:
         held.check_usable()
-        encode(result, what=f"result of run {held.run}")  # refused before anything is kept
+        encode(result, what=f"result of run {held.run}")  # raises here, before a fact is kept
         await keep_on_finish.promote(held, runtime, remember, result, scope)
     await finish(held, runtime, result)

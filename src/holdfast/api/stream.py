@@ -1,4 +1,4 @@
-"""Streamed answers as a program reads them, blocking and awaited: iterators over the rules in ``engine.llm.stream``."""
+"""Streamed answers as a program reads them, blocking and async: iterators over ``engine.llm.stream``."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -13,7 +13,10 @@ C = TypeVar("C")
 
 
 class Stream(Generic[C]):
-    """An answer on its way, piece by piece; what has come of it is in the journal. ``close`` to want no more."""
+    """A streamed answer.
+
+    Iterate over its pieces, which are recorded as they arrive. ``close`` ends it early.
+    """
 
     __slots__ = ("_streaming",)
 
@@ -35,7 +38,7 @@ class Stream(Generic[C]):
         return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
 
     def close(self) -> None:
-        """Want no more of it: what has come is recorded as the answer."""
+        """End the stream early. What has arrived is recorded as the answer."""
         drive(self._streaming.close())
 
     def __enter__(self) -> Self:
@@ -49,7 +52,10 @@ class Stream(Generic[C]):
 
 
 class AsyncStream(Generic[C]):
-    """An answer on its way, piece by piece; what has come of it is in the journal. ``close`` to want no more."""
+    """A streamed answer.
+
+    Iterate over its pieces, which are recorded as they arrive. ``close`` ends it early.
+    """
 
     __slots__ = ("_streaming",)
 
@@ -71,7 +77,7 @@ class AsyncStream(Generic[C]):
         return chunk  # type: ignore[no-any-return]  # the caller knows what its call gives
 
     async def close(self) -> None:
-        """Want no more of it: what has come is recorded as the answer."""
+        """End the stream early. What has arrived is recorded as the answer."""
         await self._streaming.close()
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""``@holdfast.tool``: a function that is a step by itself wherever a run is current.
+"""``@holdfast.tool``: a function whose calls are steps of the current run.
 
-The decorated thing stays a plain function (frameworks look at it), with its effect declared once, where it is
-written. Outside of any run it is the function it was.
+It stays a plain function, because frameworks inspect it. Its effect is declared once, where it is written.
+Outside of any run it is the plain function.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,14 +29,14 @@ R = TypeVar("R")
 
 
 class Tool(Protocol, Generic[P, R_co]):
-    """A decorated function. ``fn`` is the plain one, for calls that are not to be recorded."""
+    """A decorated function. ``fn`` is the plain one, for calls that should not be recorded."""
 
     fn: Callable[..., Any]
     call_options: CallOptions
     __name__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call it: a step inside a run, the plain function outside."""
+        """Call the tool: inside a run it is a step, outside the plain function."""
         ...
 
 
@@ -77,10 +77,18 @@ def tool(
     refetchable: bool = False,
     approve: Approve = False,
 ) -> Any:
-    """Declare what a function does to the outside world; in a run, calling it is a recorded step.
+    """Declare what a function does to the outside world. In a run, calling it is a recorded step.
 
-    With ``approve`` a person is asked before the effect: True, the question, or a function that makes it from the
-    arguments. Denied, the tool is not called, and its result is a text that says so.
+    - ``effect``: ``"read"`` is safe to repeat, ``"idempotent"`` with the same key; ``"once"`` is not.
+    - ``verify`` says whether an effect in doubt happened: ``Done(value)``, ``NotDone()`` or ``Unknown()``.
+    - ``harmless``: exceptions after which it is certain that nothing happened.
+    - ``settle_s``: how long a sent request may still arrive; before that, ``NotDone`` does not count.
+    - ``in_doubt``: without a verdict, ``"stop"`` asks a person, ``"tell"`` raises EffectUnknown, ``"retry"``
+      repeats the call.
+    - ``approve`` asks a person first: True, the question, or a function that makes it from the arguments. If
+      the person denies, the tool does not run, and its result is a text that says so.
+
+    The other options are those of ``run.options``.
     """
     call_options = treat(
         effect,
@@ -114,9 +122,9 @@ def tools(
     effects: Mapping[str, Effect] | None = None,
     approve: Iterable[str] | Mapping[str, Approve] = (),
 ) -> C:
-    """Make tools of many functions, by list or by name; what ``effects`` does not name is ``once``.
+    """Make tools of a list or dict of functions. Those that ``effects`` does not name are ``once``.
 
-    ``approve`` names those that a person is asked about before each call.
+    ``approve`` names those for which a person is asked before each call.
     """
     effects = effects or {}
     approvals: dict[str, Approve] = (
@@ -125,8 +133,9 @@ def tools(
     named = many if isinstance(many, dict) else {fn.__name__: fn for fn in many}
     for option, names in (("effects", set(effects)), ("approve", set(approvals))):
         if names - set(named):
+            unknown = ", ".join(sorted(names - set(named)))
             raise Misuse(
-                problem=f"{option} names {', '.join(sorted(names - set(named)))}, which is not among the tools",
+                problem=f"{option} names {unknown}, which is not among the tools",
                 advice=f"the tools are: {', '.join(named)}",
             )
     made = {
@@ -138,12 +147,12 @@ def tools(
 
 
 def _wrap(fn: Callable[..., Any], call_options: CallOptions, name: str | None) -> Any:
-    fn = getattr(fn, "fn", fn)
+    fn = getattr(fn, "fn", fn)  # a tool of a tool would record each call twice
     call_options = call_options._replace(is_tool=True)
     step_name = check_name("tool", name or fn.__name__, STEP_NAME_CHARS_MAX)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        here = here_now()
+        here = here_now()  # at each call, not at decoration: one tool serves many runs
         if here is None:
             return fn(*args, **_outside(fn, step_name, kwargs))
         return drive(step(here.held, BLOCKING, call_options, step_name, fn, args, kwargs))
@@ -164,7 +173,9 @@ def _wrap(fn: Callable[..., Any], call_options: CallOptions, name: str | None) -
 
 
 def _outside(fn: Callable[..., Any], name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Called with no current run: refused while this process holds one, otherwise the plain function."""
+    """The arguments for a call without a current run. Raises NoCurrentRun while this process holds a run."""
+    # In a process that holds a run, such a call most likely comes from an unbound thread. Running it
+    # unrecorded would repeat its effect on the next attempt.
     held = held_runs()
     if held:
         raise NoCurrentRun(what=f"tool {name!r}", held=", ".join(held), problem="", advice="")
@@ -174,7 +185,7 @@ def _outside(fn: Callable[..., Any], name: str, kwargs: dict[str, Any]) -> dict[
 
 
 def _hide_key(made: Any, fn: Callable[..., Any]) -> None:
-    """Frameworks make a schema of the signature; the key is not the model's to choose."""
+    """Hide the idempotency key: frameworks show the signature to the model, which must not choose the key."""
     plain = signature(fn)
     made.__signature__ = plain.replace(
         parameters=[p for p in plain.parameters.values() if p.name != "idempotency_key"]

@@ -1,7 +1,8 @@
-"""``holdfast.worker``: runs what is queued, orphaned or answered, on any number of machines.
+"""``holdfast.worker``: executes runs that are queued, orphaned or answered, on any number of machines.
 
-One thread claims; each run has a thread of its own, or a task in the event loop if its agent is ``async def``. Whatever
-ends an attempt is recorded by leaving the run's block; the worker adds nothing to that but what to take next.
+One thread claims runs. Each run has a thread of its own, or a task in the event loop if its agent is ``async
+def``. Leaving the run's block records how the attempt ended, as in any program; the worker only decides what
+to take next. If a worker is killed, its leases end, and other workers take its runs.
 """
 
 import os
@@ -11,11 +12,13 @@ from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from holdfast.api.agent import Agent, agents
+from holdfast.api.agent import Agent
 from holdfast.api.store.store import Store, store_at
 from holdfast.clock import SystemClock
 from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
+from holdfast.engine.queue import workers
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
 from holdfast.engine.queue.queue import is_suspect, let_go, stand_down
 from holdfast.engine.run.close import how_it_ended
@@ -36,14 +39,14 @@ if TYPE_CHECKING:
 _PUT_OFF_S: Final = 10.0
 _ASIDE_S: Final = 0.5
 _SPARE_S: Final = 1.0
-"""After that what is left of a drain is cut off, and gets so long to be recorded."""
+"""How long cancelled tasks get to record their end, after ``drain_s`` is over."""
 
 
 class Report(NamedTuple):
     """Something that a worker did.
 
-    ``what`` is ``started``, ``took``, the status that a run was left with, ``refused`` or ``lost``; ``store`` when that cannot
-    be asked; ``draining`` and ``left`` at the end.
+    ``what`` is ``started``, ``took``, the status of a run after its attempt, ``refused`` or ``lost``;
+    ``store`` if the store does not answer; ``draining`` and ``left`` at the end.
     """
 
     what: str
@@ -54,7 +57,7 @@ class Report(NamedTuple):
 
 
 class Worker:
-    """Runs the agents' runs of one store. Use it with ``with``, with ``async with``, or through ``serve``."""
+    """Executes the runs of some agents in one store. Use it with ``with`` or ``async with``."""
 
     def __init__(
         self,
@@ -85,40 +88,45 @@ class Worker:
         self._thread: Thread | None = None
         self._loop: AbstractEventLoop | None = None
         self._own_loop: Thread | None = None
+        self._announced = ""
 
     # -- its life --------------------------------------------------------------------------------------------
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """What it runs now."""
+        """The ids of the runs that it executes now."""
         with self._lock:
             return tuple(self._active)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing ran and nothing was due when it last looked."""
+        """Whether nothing ran and nothing was due at the last poll."""
         return self._idle.is_set()
 
     def start(self, loop: "AbstractEventLoop | None" = None) -> None:
-        """Begin to claim, in a thread of its own. ``async def`` agents run in this loop, or else in one of the worker's."""
+        """Begin to claim, in a new thread.
+
+        ``async def`` agents run in this loop, or in a loop of the worker.
+        """
         if self._thread is not None:
             raise Misuse(problem="this worker was started before", advice="call holdfast.worker(...) again")
         self._loop = loop
+        self._announced = workers.announce(self._session.store, self._agents)
         self._thread = Thread(target=self._claim_all, name="holdfast-worker", daemon=True)
         self._tell(Report("started", agent=", ".join(sorted(self._agents)), text=self._store.url))
         self._thread.start()
 
     def drain(self) -> None:
-        """Claim no more, and let nothing new begin: each run stops at its next call. Returns at once; ``stop`` waits."""
+        """Claim no more runs, and stop each run at its next call. Returns at once; ``stop`` waits."""
         if not self._is_draining:
             self._is_draining = True
             self._tell(Report("draining", text=", ".join(self.runs)))
-        # Those that are just being entered are told while ``stop`` waits.
+        # A run that is being entered right now is not held yet. ``stop`` repeats this call until it is.
         self._session.heartbeat.drain(self.runs, self._drain_s)
         self._wake.set()
 
     def stop(self) -> bool:
-        """Drain, and wait for it. False if something still ran after ``drain_s``: another worker takes that over."""
+        """Drain and wait. False if a run did not stop within ``drain_s``: another worker takes it over."""
         self.drain()
         until = SystemClock.monotonic() + self._drain_s
         if self._thread is not None and self._thread is not current_thread():
@@ -132,13 +140,16 @@ class Worker:
         left = self.runs
         if left:
             self._tell(Report("left", text=", ".join(left)))
+        if self._announced:
+            workers.withdraw(self._session.store, self._announced)
+            self._announced = ""
         if self._own_loop is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._own_loop.join(_SPARE_S)
         return not left
 
     def wait_idle(self, timeout_s: float | None = None) -> bool:
-        """Block until nothing runs and nothing is due."""
+        """Block until nothing runs and nothing is due. False after ``timeout_s`` seconds."""
         return self._idle.wait(timeout_s)
 
     def __enter__(self) -> Self:
@@ -153,7 +164,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         import asyncio
 
-        self.start(asyncio.get_running_loop())
+        await asyncio.to_thread(self.start, asyncio.get_running_loop())
         return self
 
     async def __aexit__(
@@ -165,7 +176,7 @@ class Worker:
         await asyncio.to_thread(self.stop)
 
     def _tell(self, report: Report) -> None:
-        """Tell the program; what its function raises is logged, since it must not end the thread that claims."""
+        """Call ``tell=``. What it raises is logged, because it must not end the thread that claims."""
         try:
             if self._listener is not None:
                 self._listener(report)
@@ -177,6 +188,8 @@ class Worker:
     def _claim_all(self) -> None:
         pause_s = WORKER_POLL_S_MIN
         while True:
+            # Cleared before the check: a drain that comes after it sets the event, and the wait below
+            # returns.
             self._wake.clear()
             if self._is_draining:
                 break
@@ -190,26 +203,30 @@ class Worker:
             return self._concurrency - len(self._active)
 
     def _claim(self) -> int:
-        """Take what there is room for; how many. A store that is away is asked again."""
+        """Claim as many runs as there is room for, and return how many.
+
+        If the store fails, the loop tries again.
+        """
         room = self._room()
         if room <= 0:
             return 0
         try:
             rows = self._claims.take(room, lambda: self.runs)
-        except Exception as error:  # noqa: BLE001 - whatever it is: a worker that claims no more, and does not end, helps nobody
+        except Exception as error:  # noqa: BLE001 - a worker that lives and claims nothing would be useless
             self._tell(Report("store", text=str(error)))
             is_known = isinstance(error, StoreError)
             log().warning("the store cannot be asked for work: %s", error, exc_info=not is_known)
             return 0
         for row in rows:
             self._try_to_launch(row)
-        # By what ran before we asked: what has ended since may have called something up.
+        # ``room`` was read before the store was asked. A run that ended since then may have made another one
+        # due.
         is_idle = not rows and room == self._concurrency
         (self._idle.set if is_idle else self._idle.clear)()
         return len(rows)
 
     def _try_to_launch(self, row: RunRow) -> None:
-        """Begin it. A run that cannot be begun here, for want of a thread or of a loop, is given back."""
+        """Begin a run. If that fails here, for example because no thread can start, the run is given back."""
         try:
             self._launch(row)
         except Exception as error:  # noqa: BLE001 - the other runs of this worker go on
@@ -220,7 +237,7 @@ class Worker:
     def _give_back(self, row: RunRow) -> None:
         try:
             let_go(self._session.store, row, self._session.clock.wall() + _PUT_OFF_S)
-        except StoreError as again:  # then its lease runs out, and another worker takes it over
+        except StoreError as again:  # then its lease ends, and another worker takes it over
             log().warning("run %s: %s", row.run, again)
 
     def _launch(self, row: RunRow) -> None:
@@ -263,22 +280,25 @@ class Worker:
 
     @contextmanager
     def _attending(self, row: RunRow) -> Iterator[bool]:
-        """Around one attempt: whether to make it, and afterwards what became of it. Whatever ended it is recorded, and told."""
+        """Around one attempt: yields whether to make it, and afterwards reports how it ended."""
         began = SystemClock.monotonic()
         is_run = False
         error: BaseException | None = None
         try:
             is_run = self._admit(row)
-        except Exception as raised:  # noqa: BLE001 - told below
+        except Exception as raised:  # noqa: BLE001 - reported below
             error = raised
         try:
             yield is_run
-        except BaseException as raised:  # noqa: BLE001 - told below
+        except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         self._done(row, error, SystemClock.monotonic() - began, is_run=is_run)
 
     def _admit(self, row: RunRow) -> bool:
-        """Whether to run it now. If not, it is let go: for good where it asks for nothing, else until its turn comes."""
+        """Whether to execute the run now.
+
+        If not, it is let go: for good if it needs nothing, else for a moment.
+        """
         store, now = self._session.store, self._session.clock.wall()
         if _is_settled(row):
             stand_down(store, row, now)
@@ -290,7 +310,11 @@ class Worker:
         return True
 
     def _gets_turn(self, row: RunRow) -> bool:
-        """A run that has crashed may be what kills its workers. One more crash being too many, it runs beside no other such."""
+        """Whether a run that crashed may be executed now.
+
+        Such a run may kill its worker process, and the crash would count against all runs in it. So a run on
+        its last chance is executed only while no other crashed run is.
+        """
         is_last_chance = is_suspect(self._session.store, row.run, self._crashes_max)
         with self._lock:
             if self._on_trial or (is_last_chance and self._crashed):
@@ -305,7 +329,7 @@ class Worker:
                 self._put_off(row, error)
             if error is not None or is_run:
                 self._tell(_report(row, error, took_s))
-        except StoreError as again:  # then its lease runs out, and somebody takes it over
+        except StoreError as again:  # then its lease ends, and another worker takes it over
             log().warning("run %s: %s", row.run, again)
         finally:
             with self._lock:
@@ -315,11 +339,15 @@ class Worker:
             self._wake.set()
 
     def _put_off(self, row: RunRow, error: Exception) -> None:
-        """Entering it failed, and would again: it is due later if the store was the reason, else when it is called up."""
+        """Set when a run is due that could not be entered: later, if the store was the reason.
+
+        Else when it is submitted.
+        """
         store, now = self._session.store, self._session.clock.wall()
         found = store.find_run(row.run)
         if found is None or found.head > row.head or found.lease.owner:
             return
+        # Entering gave the lease back. Another worker may hold the run by now, and then decides itself.
         grant = store.acquire(row.run, at=now, lease_s=self._session.lease_s)
         if not grant.granted:
             return
@@ -329,7 +357,7 @@ class Worker:
         let_go(store, now_held, due_at if is_same else now_held.due_at)
 
     def _join(self, until: float) -> None:
-        """Wait for what runs; what ends wakes us."""
+        """Wait until nothing runs, or until a time. A run that ends sets ``_wake``."""
         while self.runs and (left_s := until - SystemClock.monotonic()) > 0:
             self._session.heartbeat.drain(self.runs, left_s)
             self._wake.clear()
@@ -345,11 +373,13 @@ def worker(
     crashes_max: int = WORKER_CRASHES_MAX,
     tell: Callable[[Report], None] | None = None,
 ) -> Worker:
-    """A worker for these agents, or for all that this process knows: it runs what is queued, orphaned or answered.
+    """A worker for these agents, or for all that this process declared.
 
-    ``async with holdfast.worker(…):`` embeds it in a service, ``with`` in a program without an event loop. At most
-    ``concurrency`` runs at a time. Leaving the block drains it: each run stops at its next call and goes on elsewhere.
-    A run whose last ``crashes_max`` attempts crashed without getting on is parked, with the reasons.
+    It executes queued, orphaned and answered runs. ``async with holdfast.worker(…):`` embeds it in a service,
+    ``with`` in a program without an event loop. It executes at most ``concurrency`` runs at a time. Leaving
+    the block drains it: each run stops at its next call, and another worker continues it. A run whose last
+    ``crashes_max`` attempts crashed without progress is parked, with the reasons. ``tell`` is called with a
+    ``Report`` on each thing the worker does.
     """
     for name, value in (("concurrency", concurrency), ("crashes_max", crashes_max)):
         if value < 1:
@@ -365,7 +395,7 @@ def worker(
 
 
 def named_agents(serving: Sequence[Agent[Any, Any] | str]) -> dict[str, Agent[Any, Any]]:
-    """The agents by name; none told means all that were declared. Misuse for one that was not."""
+    """The agents by name; without arguments, all that were declared. Raises Misuse for one that was not."""
     found: dict[str, Agent[Any, Any]] = {}
     for one in serving or tuple(agents.values()):
         name = one if isinstance(one, str) else one.name
@@ -383,7 +413,7 @@ def named_agents(serving: Sequence[Agent[Any, Any] | str]) -> dict[str, Agent[An
 
 
 def _turn(loop: "AbstractEventLoop") -> None:
-    """A loop of our own, until it is stopped."""
+    """Run the worker's own event loop until it is stopped."""
     try:
         loop.run_forever()
     finally:
@@ -391,13 +421,15 @@ def _turn(loop: "AbstractEventLoop") -> None:
 
 
 def _is_settled(row: RunRow) -> bool:
-    """Whether a run asks for nothing: it is over, or not written down; or it failed, and whoever said so died before letting go."""
+    """Whether a run needs nothing: it is over, has no events yet, or failed."""
+    # A failed run without a due time: its worker died after it recorded the failure and before it let the run
+    # go.
     has_failed = row.status == Status.FAILED and row.due_at is None
     return row.head == 0 or has_failed or row.status in OVER | {Status.SEALED, Status.IMPORTING}
 
 
 def _report(row: RunRow, error: BaseException | None, took_s: float) -> Report:
-    """What became of it, for people."""
+    """The report of an attempt."""
     if error is None:
         return Report(Status.FINISHED, row.run, row.agent, took_s=took_s)
     what = how_it_ended(error)

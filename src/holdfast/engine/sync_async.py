@@ -10,9 +10,9 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import partial
+from functools import partial, wraps
 from threading import get_ident
-from types import CoroutineType
+from types import CodeType, CoroutineType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.clock import Clock
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK_AT = 64
 _COROUTINE = 0x80
 """The flag of code made by ``async def``; ``inspect`` says the same at ten times the cost."""
 
@@ -230,6 +231,71 @@ class AsyncRuntime:
         with wakeup.listening(run, seen, ring), suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await heard.wait()
+
+
+class UnawaitedCalls:
+    """The calls that a program made of an async run's methods, until they have begun.
+
+    Python only warns of a coroutine that was never awaited, and does so behind the block: the run would be
+    recorded as finished.
+    """
+
+    __slots__ = ("_enough", "_made")
+
+    def __init__(self) -> None:
+        self._made: list[tuple[CoroutineType[Any, Any, Any], CodeType, int]] = []
+        self._enough = _LOOK_AT
+
+    def note(self, made: "CoroutineType[Any, Any, Any]", caller: FrameType) -> None:
+        """A method was called there."""
+        # Not the frame: it keeps the caller's variables alive.
+        self._made.append((made, caller.f_code, caller.f_lasti))
+        if len(self._made) >= self._enough:
+            self._made = [each for each in self._made if _is_unbegun(each[0])]
+            self._enough = max(_LOOK_AT, 2 * len(self._made))
+
+    def left(self) -> list[str]:
+        """The calls that have not begun, each with its file and line."""
+        return [
+            f"{made.__qualname__}(…) at {code.co_filename}:{_line_of(code, at)}"
+            for made, code, at in self._made
+            if _is_unbegun(made)
+        ]
+
+    def forget(self) -> None:
+        """Close those that have not begun, so that Python does not warn of them, too."""
+        for made, _, _ in self._made:
+            if _is_unbegun(made):
+                made.close()
+        self._made.clear()
+
+
+def _is_unbegun(made: "CoroutineType[Any, Any, Any]") -> bool:
+    return not made.cr_running and not made.cr_suspended and made.cr_frame is not None
+
+
+def _line_of(code: CodeType, at: int) -> int:
+    return next((line or 0 for first, behind, line in code.co_lines() if first <= at < behind), 0)
+
+
+def noting_calls(cls: type[T]) -> type[T]:
+    """The class of an async run's handle, with methods that note the coroutines they make."""
+    from asyncio import coroutines
+
+    def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            made = method(self, *args, **kwargs)
+            if self._held.unawaited is not None:
+                self._held.unawaited.note(made, sys._getframe(1))  # noqa: SLF001 - the line of the call
+            return made
+
+        # What tells a coroutine function from others: a framework may look.
+        call._is_coroutine = coroutines._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001
+        return call
+
+    methods = {name: noting(fn) for name, fn in vars(cls).items() if is_async(fn) and name[0] != "_"}
+    return type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **methods})
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

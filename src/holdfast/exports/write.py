@@ -153,7 +153,7 @@ class DirectoryWriter(ExportWriter):
 
     def put(self, name: str, data: bytes) -> None:
         place = self.draft / name
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
             file.flush()
@@ -161,8 +161,8 @@ class DirectoryWriter(ExportWriter):
         self._size += len(data)
 
     def complete(self) -> int:
-        for directory in (*(inner for inner in self.draft.iterdir() if inner.is_dir()), self.draft):
-            sync_directory(directory)
+        for directory, _, _ in os.walk(self.draft, topdown=False):
+            sync_directory(Path(directory))
         return self._size
 
     def publish(self) -> None:

@@ -379,6 +379,7 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "status": lambda value: type(value) is str and value in STATUSES,
     "names": lambda value: type(value) is dict and all(type(one) is str for one in value.values()),
     "pair": lambda value: type(value) is list and [type(one) for one in value] == [str, int],
+    "cuts": lambda value: type(value) is dict and all(_is_a("pair", one) for one in value.values()),
     "address": lambda value: type(value) is str and len(value) == 64 and not value.strip("0123456789abcdef"),
 }
 

@@ -37,10 +37,17 @@ class SingleUse(NamedTuple):
     """The store that the run left, which records the import."""
 
 
+class ExportedChild(NamedTuple):
+    """A descendant of an exported run: an export of its own, below ``children/N/``, with its hash."""
+
+    run: str
+    sha256: str
+
+
 class Manifest(NamedTuple):
     """The content of an export.
 
-    A run and those it was forked from, nearest first, and the blobs they need.
+    A run and those it was forked from, nearest first, the blobs they need, and the run's descendants.
     """
 
     run: str
@@ -50,6 +57,8 @@ class Manifest(NamedTuple):
     blobs: tuple[str, ...]
     single_use: SingleUse | None = None
     """For a moved run; None also for version 1 of the format, which did not have it."""
+    children: tuple[ExportedChild, ...] = ()
+    """Its descendants, and the histories of children that it may still borrow; without any: version 2."""
     version: int = 2
     sha256: str = ""
     """Of the manifest without this field. It contains the parts' hashes, so it covers the complete export."""
@@ -72,6 +81,8 @@ class Exported(NamedTuple):
     blobs: int
     size_bytes: int
     sha256: str
+    children: int = 0
+    """How many descendants went along; their events and blobs are counted."""
 
 
 class Imported(NamedTuple):
@@ -89,6 +100,8 @@ class Imported(NamedTuple):
     """The run's identity here: issued by this import, and recorded beside every idempotency key."""
     origin: str = ""
     """Whether the store that a moved run left was ``told`` of the import, or why not."""
+    children: tuple[str, ...] = ()
+    """The descendants that came along: sealed here unless the run was moved."""
 
 
 class CopiedRun(NamedTuple):
@@ -153,3 +166,5 @@ class Erased(NamedTuple):
     size_bytes: int
     unread: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    """The descendants that were erased with it; ``events`` and ``blobs`` count theirs."""

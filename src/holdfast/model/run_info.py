@@ -31,7 +31,9 @@ class RunInfo(NamedTuple):
     holder: Liveness | None
     """Whether the holder lives; None if no process holds the run."""
     behind: tuple[EffectBehind, ...] = ()
-    """For a new fork: the effects of its origin after the point."""
+    """For a new fork: the effects of its origin, and of later children, after the point."""
+    later_children: tuple[str, ...] = ()
+    """For a new fork: the descendants of its origin that were begun after the point."""
 
 
 class Doubt(NamedTuple):

@@ -20,12 +20,15 @@ _ROWS: Final = (
     (
         "holdfast",
         "holdfast.errors",
-        "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand OutOfDescriptors Unjournaled",
+        (
+            "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand NeverAwaited "
+            "OutOfDescriptors Unjournaled"
+        ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),
     ("holdfast", "holdfast.model.event_schema", "Schema"),
-    ("holdfast", "holdfast.model.exports", "SingleUse"),
+    ("holdfast", "holdfast.model.exports", "ExportedChild SingleUse"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind StoppedCall UnclaimedEffect"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),

@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 
 import holdfast
-from holdfast.api.agent import agents
 from holdfast.api.worker import Report
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
 from holdfast.stores.url import open_store
 
@@ -291,14 +291,14 @@ def test_children_run_in_the_queue(url: str, store: holdfast.Store, serve: Serve
 
         @holdfast.agent("parent")
         def parent(run: holdfast.Run) -> str:
-            first = run.child("one", child, "a")
-            return str(first + run.child("two", "child", name="b"))
+            first = run.child("one", child, "a", queue=True)
+            return str(first + run.child("two", "child", name="b", queue=True))
     else:
 
         @holdfast.agent("parent")
         async def parent(run: holdfast.AsyncRun) -> str:
-            first = await run.child("one", child, "a")
-            return str(first + await run.child("two", "child", name="b"))
+            first = await run.child("one", child, "a", queue=True)
+            return str(first + await run.child("two", "child", name="b", queue=True))
 
     store.submit("parent", "p")
     told = serve(concurrency=1)
@@ -323,7 +323,7 @@ def test_a_child_that_fails_is_told_and_tried_again_with_its_parent(
 
     @holdfast.agent("parent")
     def parent(run: holdfast.Run) -> str:
-        return str(run.child("one", child))
+        return str(run.child("one", child, queue=True))
 
     parent.submit("p", store=url)
     told = serve()
@@ -333,7 +333,7 @@ def test_a_child_that_fails_is_told_and_tried_again_with_its_parent(
     assert parent.submit("p", store=url)
     assert ends(serve()) == {"p": "finished", "p/one": "finished"}
     with pytest.raises(holdfast.Misuse, match="by name"), holdfast.run("q", store=url) as run:
-        run.child("c", "child", 1)
+        run.child("c", "child", 1, queue=True)
 
 
 def test_a_drained_run_stops_at_its_next_call_and_goes_on_elsewhere(

@@ -17,6 +17,7 @@ from orjson import dumps, loads
 import holdfast
 from holdfast.core.journal.fold import fold, standing_view
 from holdfast.core.resume.recorded_command import command_in, digest_of, is_honoured
+from holdfast.engine.queue.agent_registry import agents
 from holdfast.errors import Misuse
 from holdfast.model.events import Event, Kind
 from holdfast.model.recorded_command import Command, Here
@@ -455,14 +456,14 @@ def test_workers_run_what_they_registered_and_nothing_else(
 
     name, other = f"audit-{uuid4().hex}", f"mail-{uuid4().hex}"
     holdfast.agent(name)(theirs).submit("job", store=here)
-    holdfast.api.agent.agents.pop(name)
+    agents.pop(name)
     here.export("job", tmp_path / "x.holdfast", move=True)
     there.import_(tmp_path / "x.holdfast")
     with holdfast.worker(holdfast.agent(other)(ours), store=there) as worker:
         assert worker.wait_idle(30)
     assert (called, there.get("job").status) == ([], "queued")
-    holdfast.api.agent.agents.pop(other)
+    agents.pop(other)
     with holdfast.worker(holdfast.agent(name)(ours), store=there) as worker:
         assert worker.wait_idle(30)
-    holdfast.api.agent.agents.pop(name)
+    agents.pop(name)
     assert (called, there.get("job").status) == (["ours"], "finished")

@@ -128,7 +128,10 @@ def test_main_gives_a_command_line_with_exit_codes(tmp_path: Path) -> None:
     assert errors.startswith("error: run one was started with other inputs")
     code, _, errors = call("two", "--inputs", '{"cut": true}')
     assert code == 3
-    assert "hint: check the outside world, then `holdfast resolve two pay" in errors
+    settle, go_on = errors.splitlines()[1:]
+    assert settle.startswith("  settle it: ")
+    assert " resolve two --store sqlite:///" in settle
+    assert go_on.endswith(f"two --inputs '{{\"cut\": true}}' --store {tmp_path}/s.db")
     assert "Traceback" not in errors
     assert call("x", "--inputs", "{")[0] == 2
     assert call("x", "--inputs", '{"nothere": 1}')[0] == 2

@@ -93,7 +93,7 @@ def test_agents_inside_a_run(url: str, elsewhere: str) -> None:
 def test_a_child_that_a_worker_runs(url: str, elsewhere: str) -> None:
     """``run.child`` submits to the parent's store; a worker that is started inside of the run works there."""
     with holdfast.run("parent", store=url) as run, holdfast.worker(counter) as worker:
-        assert run.child("kid", counter, upto=3, wait_s=30) == 6
+        assert run.child("kid", counter, upto=3, queue=True, wait_s=30) == 6
         assert worker.wait_idle(30)
     assert runs_in(url) == ["parent", "parent/kid"]
     assert runs_in(elsewhere) == []

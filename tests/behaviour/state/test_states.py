@@ -263,7 +263,7 @@ def test_an_async_run_encodes_a_state_once(url: str, looks: list[object]) -> Non
     async def main() -> None:
         async with holdfast.run("a", store=url) as run:
             wakeup = InboxWakeup(open_store(url))
-            with wakeup.listening("a", wakeup.standing("a"), lambda: None):
+            with wakeup.listening("a", wakeup.cursor_of("a"), lambda: None):
                 await run.checkpoint({"fine": 1})
         pool = store_threads._threads()
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)

@@ -47,7 +47,7 @@ def parent(run: holdfast.Run, number: int) -> dict[str, Any]:
     first = run.step("double", double, number)
     pay("ada")
     run.sleep(0.01, wait_s=0)
-    second = run.child("part", child, first)
+    second = run.child("part", child, first, queue=True)
     return {"number": second, "good": run.ask("Good enough?", returns=bool)}
 
 

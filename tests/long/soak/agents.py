@@ -70,7 +70,7 @@ def soak(run: holdfast.Run, number: int) -> dict[str, int]:
     total = _read(run, me, READS // 2, chance)
     pay("first", me)
     run.sleep(chance.uniform(0.5, 5), wait_s=0)
-    child = run.child("part", part, number)
+    child = run.child("part", part, number, queue=True)
     total += _read(run, me, READS - READS // 2, chance, READS // 2)
     pay("second", me)
     return {"total": total, "part": child}

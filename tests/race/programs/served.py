@@ -99,6 +99,6 @@ def child(run: holdfast.Run, me: str) -> int:
 @holdfast.agent("parent")
 def parent(run: holdfast.Run, me: str) -> dict[str, int]:
     run.step("work", work, me, 1, 0.0)
-    served = run.child("part", "child", me=f"{me}/part")
+    served = run.child("part", "child", queue=True, me=f"{me}/part")
     pay(me)
     return {"parent": os.getpid(), "child": served}

@@ -1,1 +1,1 @@
-"""The store handle, by subject."""
+"""The store handle, in parts: reading, settling, changing runs, files, facts, health."""

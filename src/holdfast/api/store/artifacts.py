@@ -1,4 +1,4 @@
-"""What a store handle knows of the files that runs made: versions, copies, and the way back to disk."""
+"""The part of a store handle about files that runs made: versions, copies, and restoring them to disk."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -14,14 +14,20 @@ class Files(Reading):
     """The part of a store handle that is about artifacts."""
 
     def artifacts(self, place: str) -> list[Artifact]:
-        """The files of a run, the latest version of each, and how what lies on disk compares; of ``RUN@44`` as of there."""
+        """The latest version of each file of a run, compared with the file on disk.
+
+        ``RUN@44``: as of that point.
+        """
         from holdfast.engine.artifacts.inventory import listed, view_at
 
         row, seq = self._at(place)
         return listed(view_at(self._port, row.run, seq), is_held=self.get(row.run).holder == "alive")
 
     def artifact_versions(self, place: str, path: str | None = None) -> list[Version]:
-        """The versions of one file, or of all, oldest first. UnknownArtifact where the run made none of that path."""
+        """The versions of one file, or of all, oldest first.
+
+        Raises UnknownArtifact if the run made no such file.
+        """
         from holdfast.engine.artifacts.inventory import view_at
 
         row, seq = self._at(place)
@@ -34,9 +40,9 @@ class Files(Reading):
         return known
 
     def read_artifact(self, place: str, path: str, *, version: int | None = None) -> bytes:
-        """What a file of a run holds by its record: its latest version at that place, or the one of this number.
+        """The content of a file: its latest version at that place, or the version of this number.
 
-        UnknownArtifact where there is none, or no copy of it.
+        Raises UnknownArtifact if there is none, or if no copy is kept.
         """
         known = self.artifact_versions(place, path)
         found = known[-1] if version is None else next((v for v in known if v.number == version), None)
@@ -48,7 +54,7 @@ class Files(Reading):
         return self.read_version(parse_place(place).run, found)
 
     def read_version(self, run: str, version: Version) -> bytes:
-        """What a version holds, verified against its hash. UnknownArtifact where no copy is kept."""
+        """The content of a version, verified against its hash. Raises UnknownArtifact if no copy is kept."""
         from holdfast.engine.artifacts.inventory import content_of
 
         return content_of(self._port, run, version)
@@ -62,10 +68,11 @@ class Files(Reading):
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
     ) -> list[Restored]:
-        """Write a run's files, as of a place, to a directory, or in place; what was done about each.
+        """Write a run's files, as of a place, to a directory or to their own paths.
 
-        A file that was changed outside is kept, unless ``force``: one whose content no copy of the run's has. Each file is
-        whole and durable when it is told. UnknownArtifact for one of ``paths`` that it did not make.
+        Returns what was done with each. A file on disk whose content the run never recorded is kept, unless
+        ``force``. ``tell`` is called when a file is complete and durable. Raises UnknownArtifact for one of
+        ``paths`` that the run did not make.
         """
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 

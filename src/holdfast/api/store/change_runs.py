@@ -1,4 +1,4 @@
-"""What a store handle does to whole runs: fork, rewind, copy, prune and erase them."""
+"""The part of a store handle that changes whole runs: fork, rewind, hand over, move, copy, prune, erase."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ Repeats = Literal["answer", "ask", "again"]
 
 
 class Moving(Files):
-    """The part of a store handle that makes, moves and removes histories."""
+    """The part of a store handle that changes whole runs."""
 
     def fork(
         self,
@@ -41,14 +41,18 @@ class Moving(Files):
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
     ) -> RunInfo:
-        """Another run whose history is this one's up to a place: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@label``.
+        """Make a run whose history is another's up to a place.
 
-        No event is copied. ``override`` replaces recorded outcomes, by step name or key. The new run goes on with the
-        unchanged script under ``HOLDFAST_RUN``. Effects recorded before the place are not repeated. Those behind it (``behind`` of the
-        answer lists them) are known too: when the new run makes exactly the same call, ``effects`` says what becomes of it:
-        ``"answer"`` with the recorded outcome, ``"ask"`` a person, or do it ``"again"`` under a new key. One in doubt is asked.
-        With ``files``, a directory, the files that the run had made up to there are first written there, each told to
-        ``tell``; the new run relies on those. One that was changed there is kept, unless ``force``.
+        The place is ``RUN``, ``RUN@44``, ``RUN@#1203`` or ``RUN@label``. No event is copied. ``override``
+        replaces recorded outcomes, by step name or key. The unchanged script continues the new run under
+        ``HOLDFAST_RUN``. Effects before the place are not repeated. Effects after it are known too
+        (``behind`` of the answer lists them): if the new run makes exactly the same call, ``effects`` decides
+        whether to ``"answer"`` it with the recorded outcome, ``"ask"`` a person, or do it ``"again"`` under a
+        new key. A person is always asked about an effect in doubt.
+
+        ``files`` is a directory: the files that the run had made up to the place are written there first, and
+        the new run relies on them. ``tell`` is called for each. A file that was changed there is kept, unless
+        ``force``.
         """
         choose("effects", effects, REPEATS)
         row, seq = self._at(place)
@@ -62,7 +66,7 @@ class Moving(Files):
             )
             notes = restoring.notes(restoring.go())
         made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects)
-        return self._info(made.row)._replace(behind=made.behind)
+        return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
 
     def rewind(
         self,
@@ -73,11 +77,11 @@ class Moving(Files):
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
     ) -> Rewound:
-        """Move a run's head back to a place; what lay after it is kept as a fork. RunHeld while somebody holds it.
+        """Move a run's head back to a place, and keep what came after it as a fork.
 
-        ``effects`` is as in ``fork``, for those that lay after it; ``behind`` of the answer lists them.
-        With ``files``, the files that it had made up to there are brought back in place, each told to ``tell``; one that
-        was changed outside is kept, unless ``force``.
+        Raises RunHeld if a process holds the run. ``effects`` is as in ``fork``, for effects after the place;
+        ``behind`` of the answer lists them. ``files`` restores the files that the run had made up to the
+        place; ``tell`` is called for each. A file that was changed outside is kept, unless ``force``.
         """
         choose("effects", effects, REPEATS)
         row, seq = self._at(place)
@@ -92,10 +96,11 @@ class Moving(Files):
         return fork_and_rewind.rewind(self._session, row, seq, bring_back, effects)
 
     def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
-        """The document with which another agent takes this run's work over, as it stands.
+        """The document with which another agent takes over this run's work.
 
-        Without ``seal`` nothing is written, and the run keeps going. With it the document is kept in the run's journal, and the
-        run is sealed: RunHeld while somebody holds it. Asked for again with the same name, it is the same document.
+        Without ``seal`` nothing is written, and the run continues. With it, the document is recorded and the
+        run is sealed; asked for again with the same ``to``, it is the same document. Raises RunHeld if a
+        process holds the run.
         """
         from holdfast.engine.transfer.handoff_give import hand_over_run
 
@@ -103,7 +108,10 @@ class Moving(Files):
         return hand_over_run(self._session, run, to, seal=seal, is_held=is_held)
 
     def unseal(self, run: str) -> RunInfo:
-        """Take back a run that was handed over and sealed: it acts here again, beside whoever has accepted it."""
+        """Take back a run that was handed over and sealed.
+
+        It acts here again, also if another agent accepted it.
+        """
         from holdfast.engine.transfer.handoff_give import take_back
 
         take_back(self._session, check_run_id(run))
@@ -116,11 +124,12 @@ class Moving(Files):
         as_: str | None = None,
         from_: "str | os.PathLike[str] | Store | None" = None,
     ) -> Accepted:
-        """Begin a run with a handoff of this store or another: with its goal and inputs, its promises and doubts, and all that it says.
+        """Begin a run with a handoff from this store or another. Durable when it returns.
 
-        What it says is looked at from here; ``losses`` lists what could not be carried over. ``from_`` is the giver's store, to
-        fetch what the document lacks. ``as_`` is the new run's id; without it, the giver's own or the next that is free.
-        Nobody holds the run yet: ``holdfast.run(id)`` goes on with it. Durable when it returns. BadHandoff; ImportClash.
+        The run gets the goal and inputs, the promises, the effects, and those in doubt. ``losses`` lists what
+        could not be carried over. ``from_`` is the giver's store, to fetch what the document lacks. ``as_``
+        is the new run's id; by default the giver's own, or the next free one. ``holdfast.run(id)`` continues
+        it. Raises BadHandoff, ImportClash.
         """
         from holdfast.api.store.store import session_at
         from holdfast.engine.transfer.handoff_accept import accept
@@ -129,18 +138,22 @@ class Moving(Files):
         return accept(self._session, document, as_, source=source)
 
     def mend(self, run: str) -> list[str]:
-        """Mend the run's recorded conversation, so that a provider takes it; what was done. RunHeld while it is live.
+        """Repair the run's recorded conversation, so that a provider accepts it, and return the changes.
 
-        Calls without a result are settled from the journal. One event is added; nothing is rewritten.
+        Calls without a result get one from the journal. One event is added; nothing is rewritten. Raises
+        RunHeld if a process holds the run.
         """
         from holdfast.engine.llm.repair_run import repair
 
         return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
-        """The effects that the run has behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
+        """The effects after a place, done or in doubt, of the run and its later children.
+
+        ``fork`` and ``rewind`` would list the same. Nothing is written.
+        """
         row, seq = self._at(place)
-        return told(fork_and_rewind.entries_behind(self._port, row.run, seq))
+        return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects that happened after this place."""
@@ -155,10 +168,11 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
     ) -> Exported:
-        """Write a run, with all that it needs, to one file; or to a ``directory`` of readable lines and blobs.
+        """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
-        It can be imported into any store. With ``move`` the run is sealed here and goes on where the file is imported;
-        otherwise an import is a fork. Durable and whole when it returns. RunHeld if a run that is to move is live.
+        Any store can import it. With ``move`` the runs are sealed here and continue where the file is
+        imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
+        process holds a run that is to move.
         """
         from holdfast.engine.transfer import export as exporting
         from holdfast.exports.write import writing
@@ -175,12 +189,13 @@ class Moving(Files):
         from_: "str | os.PathLike[str] | Store | None" = None,
         again: bool = False,
     ) -> Imported:
-        """Bring an exported run into this store, its history byte for byte. Nothing is written unless all of it is sound.
+        """Import an exported run, its history byte for byte. Nothing is written unless all of it is sound.
 
-        The export of a moved run is that run, for a single use: ExportTaken where this store or the one it came out of
-        knows that it was taken, unless ``again``. That one is asked if it is a file of this user's, or is named by
-        ``from_``. Any other export becomes a fork, ``RUN~1`` unless ``as_`` names it: so two copies never both act.
-        Importing again what was cut off goes on. NotAnExport, NewerExport, DamagedExport, ImportClash.
+        The export of a moved run is that run, for a single use. Raises ExportTaken if this store or the one
+        that it left knows that it was imported, unless ``again``; the one that it left is asked if it is a
+        file of this user, or if ``from_`` names it. Any other export becomes a fork, ``RUN~1`` unless ``as_``
+        names it, so two copies never both act. An import that was cut off continues when it is repeated.
+        Raises NotAnExport, NewerExport, DamagedExport, ImportClash.
         """
         from holdfast.api.store.store import origin_at
         from holdfast.engine.transfer.import_ import bring_in
@@ -201,12 +216,14 @@ class Moving(Files):
         dry_run: bool = False,
         tell: "Callable[[CopyProgress], None] | None" = None,
     ) -> CopyReport:
-        """Copy runs into another store, all of them by default, under their own ids and byte for byte, and verify them there.
+        """Copy runs, by default all, to another store, byte for byte, and verify them there.
 
-        What comes to lie there is sealed, so that a run never acts in two stores; with ``move`` it is sealed here and goes
-        on there. Named runs bring their children and what they were forked from. A run that is live, or another one there,
-        is refused: the report's ``refused`` tells, and the others go. Cut off or repeated, it goes on. ``tell`` is
-        called as it goes. Misuse where both are the same store; UnknownRun before anything is written.
+        They keep their ids. The copies are sealed, so that a run never acts in two stores; with ``move``, the
+        originals are sealed and the copies continue. Named runs bring their children and the runs that they
+        are forks of. A run that a process holds, or whose id is another run there, is in ``refused`` of the
+        report; the others are copied. A copy that was cut off continues when it is repeated. ``tell`` is
+        called with the progress. Raises Misuse if both are the same store, and UnknownRun before anything is
+        written.
         """
         from holdfast.api.store.store import target_at
         from holdfast.engine.transfer.copy import Copying, select
@@ -217,10 +234,11 @@ class Moving(Files):
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
-        """Remove every trace of a run from the store's files; it cannot be brought back.
+        """Remove every trace of a run and its descendants from the store's files. They cannot be restored.
 
-        RunHasForks where other runs borrow its history, unless ``flatten`` gives each its own copy first. RunHeld while
-        it is live, or a fork to be flattened is. Cut off, it goes on when called again.
+        Raises RunHasForks if other runs borrow their history, unless ``flatten`` gives each its own copy
+        first; RunHeld if a process holds one of them, or a fork to be flattened. If it is cut off, call it
+        again.
         """
         from holdfast.engine.prune.erase import erase
 
@@ -229,9 +247,10 @@ class Moving(Files):
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
     ) -> PruneReport:
-        """Prune one run, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
+        """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
 
-        Runs that somebody holds are left to their holders. Durable when it returns; killed half-way, run it again.
+        A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
+        half-way, call it again.
         """
         from holdfast.engine.prune.prune_store import Sweep
 
@@ -239,7 +258,7 @@ class Moving(Files):
         return sweep.store() if run is None else sweep.run(check_run_id(run))
 
     def pin(self, place: str) -> Pin:
-        """Keep a place as it is, whatever the policy says. PointPruned where it is gone already. Durable when it returns."""
+        """Protect a place from pruning. Durable when it returns. Raises PointPruned if it is gone already."""
         from holdfast.engine.lineage.pins import pin
 
         row, seq = self._at(place)
@@ -250,7 +269,7 @@ class Moving(Files):
         return pinned
 
     def unpin(self, place: str) -> bool:
-        """Let a pinned place go; False where it was not pinned."""
+        """Remove a pin; False if the place was not pinned."""
         from holdfast.engine.lineage.pins import unpin
 
         row, seq = self._at(place)

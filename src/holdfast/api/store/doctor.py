@@ -1,4 +1,4 @@
-"""What a store handle tells of the store's health, and what it makes anew when asked to."""
+"""The part of a store handle that checks the store's health and rebuilds its search index."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,32 +25,32 @@ class Examining(Neutral):
         raise NotImplementedError
 
     def ailments(self, run: str) -> list[str]:
-        """What is wrong with the run's recorded conversation: which messages no provider would take, and why."""
+        """The messages of the run's conversation that no provider would accept, and why."""
         from holdfast.engine.llm.repair_run import problems_of
 
         self._row(run)
         return [f"message {problem.at}: {problem.text}" for problem in problems_of(self._port, run)]
 
     def examine(self) -> list[Finding]:
-        """What is sound about the store and what is not."""
+        """Check the store itself: what is sound, and what is not."""
         return self._port.examine()
 
     def examine_blobs(
         self, *, full: bool = False, progress: Callable[[int, int], None] = lambda _done, _of: None
     ) -> list[Finding]:
-        """Whether contents are there and are what their addresses say: of a large store a part, or ``full``."""
+        """Check that blobs exist and match their addresses: a sample of a large store, or all (``full``)."""
         from holdfast.engine.damage.blob_check import check_blobs
 
         return list(check_blobs(self._port, self._rows("", RUN_PAGE_MAX), full=full, progress=progress))
 
     def examine_index(self) -> Finding | None:
-        """Whether what finds facts and events is in step with them; None where there is no index."""
+        """Check that the search index agrees with facts and events; None if there is no index."""
         from holdfast.engine.memory.history_index import examined
 
         return examined(self._session, self._rows("", RUN_PAGE_MAX))
 
     def rebuild_index(self) -> tuple[int, int]:
-        """Make what finds facts and events anew, with the embedder in use; how many facts, and how many events there are."""
+        """Rebuild the search index with the current embedder. Returns the number of facts and of events."""
         from holdfast.engine.memory import history_index, remember
         from holdfast.engine.memory.index_cache import IndexLost
 

@@ -1,4 +1,7 @@
-"""``store.memory``: the facts of a store, for whoever is in no run."""
+"""``store.memory``: the facts of a store, outside of runs.
+
+Inside a run use ``run.remember`` and ``run.recall``.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -35,9 +38,11 @@ class Memory(Neutral):
         importance: float = 0.5,
         value: Any = None,
     ) -> Fact:
-        """Keep a fact. What is known already is not kept again; what it contradicts is superseded, with its history kept.
+        """Keep a fact. Durable when it returns.
 
-        Under a ``key``, what was there is replaced. Durable when it returns. BadName, Misuse, TooLarge, NotStorable.
+        A fact that is known already is not kept twice. A fact that contradicts an old one supersedes it;
+        ``history`` shows both. A fact with a ``key`` replaces the fact of that key. Raises BadName, Misuse,
+        TooLarge or NotStorable.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
         return remembering.remember(self._session, fact)
@@ -45,32 +50,35 @@ class Memory(Neutral):
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
     ) -> list[Recalled]:
-        """The facts that fit the query best; with an empty one, the newest. Of a scope and those below it, or of all."""
+        """The facts that fit the query best; for an empty query, the newest.
+
+        ``scope`` searches that scope and those below it; None searches all. Facts must have all ``tags``.
+        """
         return remembering.recall(self._session, query, k=k, scope=scope, tags=tags)
 
     def list(
         self, *, scope: str | None = None, tags: Iterable[str] = (), limit: int | None = None
     ) -> list[Fact]:
-        """The facts of a scope and those below it, or all, that have all of these tags; by scope and id."""
+        """The facts of a scope and those below it, or all, with all of these tags; by scope and id."""
         return [*islice(facts.facts(self._session.store, facts.within(scope, tags)), limit)]
 
     def find(self, id: str, *, scope: str = "") -> Fact | None:  # noqa: A002 - what people call it
-        """The fact of this id in this scope, or None."""
+        """The fact with this id in this scope, or None."""
         return facts.find_fact(self._session.store, facts.key_of(id, facts.check_scope(scope)))
 
     def find_text(self, text: str, *, scope: str = "") -> Fact | None:
-        """The fact that has this text and no other name, or None."""
+        """The fact with this text that was kept without a key, or None."""
         return self.find(facts.id_of(text), scope=scope)
 
     def get(self, id: str, *, scope: str = "") -> Fact:  # noqa: A002
-        """The fact of this id in this scope. UnknownFact."""
+        """The fact with this id in this scope. Raises UnknownFact."""
         fact = self.find(id, scope=scope)
         if fact is None:
             raise UnknownFact(fact=id, scope=scope or "no scope", store=self._session.store.url)
         return fact
 
     def history(self, id: str, *, scope: str = "") -> "builtins.list[Fact]":  # noqa: A002
-        """The fact, what it superseded, what that did, and so on: the newest first. UnknownFact."""
+        """The fact, the one it superseded, and so on: the newest first. Raises UnknownFact."""
         found = {id: self.get(id, scope=scope)}
         last = found[id]
         while last.supersedes and last.supersedes not in found:
@@ -89,7 +97,10 @@ class Memory(Neutral):
         tags: Iterable[str] | None = None,
         importance: float | None = None,
     ) -> Fact:
-        """Give a fact another text, other tags or another importance; it stays the same fact. Durable when it returns. UnknownFact."""
+        """Change the text, tags or importance of a fact.
+
+        Its id stays. Durable when it returns. Raises UnknownFact.
+        """
         known = self.get(id, scope=scope)
         wanted = facts.fact_of(
             known.text if text is None else text,
@@ -100,17 +111,20 @@ class Memory(Neutral):
         return remembering.edit(self._session, known.id, known.scope, **changes)
 
     def forget(self, id: str, *, scope: str = "") -> bool:  # noqa: A002
-        """Let a fact go; False where there is none. Durable when it returns."""
+        """Delete a fact; False if there is none. Durable when it returns."""
         return remembering.forget(self._session, id, facts.check_scope(scope))
 
     def export(self, some: "Iterable[Fact] | None" = None) -> Iterator[bytes]:
-        """Facts as lines of JSON, the first of which says what they are; without ``some``, all of them."""
+        """These facts, or all, as lines of JSON after a header line."""
         from holdfast.exports.facts_file import written
 
         return written(map(facts.body_of, self.list() if some is None else some))
 
     def import_(self, lines: Iterable[bytes], *, path: str = "the file") -> "TakenIn":
-        """Take in what ``export`` has written; of two that are one fact, the newer stays. NotAnExport, and then nothing was taken in."""
+        """Import what ``export`` wrote; of two versions of one fact, the newer stays.
+
+        Raises NotAnExport, and then nothing was written.
+        """
         from holdfast.exports.facts_file import TakenIn, read
 
         some = [*read(lines, path, facts.fact_in_body)]
@@ -119,13 +133,13 @@ class Memory(Neutral):
 
     @property
     def embedder_name(self) -> str:
-        """What makes vectors of texts here; empty where facts are found by words alone."""
+        """The name of the embedder; empty if facts are found by words alone."""
         return self._session.embedder.model if self._session.embedder is not None else ""
 
     def use(self, embedder: "Embedder | None") -> None:
-        """Find facts and history in this store by this embedder from now on; by words alone with None."""
+        """Use this embedder for facts and history in this process from now on; None for words alone."""
         self._session.embedder = embedder
 
     def embed_again(self) -> int:
-        """Make the vectors of all facts anew, with the embedder that is used now; how many facts there are."""
+        """Compute the vectors of all facts with the current embedder. Returns the number of facts."""
         return remembering.rebuild(self._session)

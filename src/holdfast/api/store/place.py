@@ -1,4 +1,7 @@
-"""Where a store is: a handle, a URL or a path, to what this process has of it. Loads no more than entering a run needs."""
+"""From a store handle, URL or path to this process's session of the store.
+
+It imports only what entering a run needs.
+"""
 
 import os
 from typing import TYPE_CHECKING
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def session_at(place: "str | os.PathLike[str] | Store | None") -> StoreSession:
-    """What this process has of the store of a handle, or at a URL or path. Without one: of the run's that calls, if any."""
+    """The session of a handle's store, or of the store at a URL or path.
+
+    None is the store of the current run, if any.
+    """
     if place is not None and not isinstance(place, (str, os.PathLike)):
         return place._session  # noqa: SLF001 - a handle of our own
     here = here_now() if place is None else None

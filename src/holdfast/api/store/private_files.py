@@ -1,4 +1,4 @@
-"""Files that a surface writes on somebody's behalf: what runs have said and done is nobody else's to read."""
+"""Creates files with recorded data so that only their owner can read them."""
 
 import os
 from typing import Final
@@ -7,5 +7,5 @@ PRIVATE: Final = 0o600
 
 
 def private(path: str, flags: int) -> int:
-    """For ``open(…, opener=private)``: a new file can be read and written by its owner alone, whatever the umask allows."""
+    """For ``open(…, opener=private)``: only the owner can read a new file, whatever the umask is."""
     return os.open(path, flags, PRIVATE)

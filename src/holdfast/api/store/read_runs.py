@@ -1,4 +1,4 @@
-"""What a store handle tells: runs, journals, states and what they came to. Nothing here writes."""
+"""The part of a store handle that reads: runs, journals, states, questions. It writes nothing."""
 
 from collections.abc import Collection, Iterator
 from itertools import islice
@@ -44,7 +44,8 @@ from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 
-# What few programs call (diff, prune, pins, export, import, erase) brings much along, and is imported where it is called.
+# Features that few programs call (diff, search, resume plans) import much, so methods import them when
+# called.
 if TYPE_CHECKING:
     from holdfast.api.store.memory import Memory
     from holdfast.core.diff.diff_types import Diff
@@ -55,18 +56,18 @@ if TYPE_CHECKING:
 
 _EVERY_RUN: Final = 1 << 40
 _FIRST_PAGE: Final = 50
-"""How many rows are looked at first where only some are asked for."""
+"""The first page of rows if only some statuses are wanted."""
 _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
 
 FOLLOW_WAIT_S: Final = 5.0
-"""A follower looks again at least this often: a holder's death changes nothing in the store."""
+"""A follower looks again at least this often, because a holder's death changes nothing in the store."""
 
 
 class Reading(Examining):
-    """The part of a store handle that only looks."""
+    """The part of a store handle that only reads."""
 
     def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
-        """Wrap an open port; ``holdfast.store(url)`` is the usual way to get one."""
+        """Use ``holdfast.store(url)``."""
         self._session = session_of(port, lease_s=lease_s)
         self._overviews = Overviews(port)
 
@@ -83,10 +84,10 @@ class Reading(Examining):
         return Memory(self._session)
 
     def search(self, query: str, k: int = 10, *, run: str | None = None) -> "list[Hit]":
-        """The events that speak of these words or mean them, best first: of one run, or of all. Words in quotes must be there.
+        """Search the history of one run, or of all, by words and meaning, best first.
 
-        What was thought, decided, found, said and asked; arguments, results and failures of steps. What was recorded since
-        somebody last searched is indexed first.
+        It searches what was thought, decided, found, said and asked, and arguments, results and failures of
+        steps. Words in quotes must occur. What was recorded since the last search is indexed first.
         """
         from holdfast.engine.memory.history_search import search
 
@@ -101,9 +102,9 @@ class Reading(Examining):
         limit: int = RUN_PAGE_MAX,
         skip: int = 0,
     ) -> list[RunInfo]:
-        """The runs of this store, newest first, of these statuses only; ``skip`` leaves so many of them out.
+        """The runs of this store, newest first; with these statuses only, and without the first ``skip``.
 
-        Only rows are read, and no journal: which one is ``damaged`` is not known here.
+        It reads rows and no journals, so it cannot know which journals are ``damaged``.
         """
         rows = self._rows(prefix, _FIRST_PAGE if statuses else skip + limit)
         infos = (self._info(row) for row in rows)
@@ -118,23 +119,23 @@ class Reading(Examining):
         limit: int = RUN_PAGE_MAX,
         skip: int = 0,
     ) -> list[Overview]:
-        """The same, each with what its journal tells and its size. Only the journals of these are read.
+        """As ``runs``, each with its folded journal and its size. Only the journals of these runs are read.
 
-        Looked at again through the same handle, only what is new is read. A run whose journal cannot be read is
-        ``damaged`` and has no view; to find those, all journals have to be read.
+        A second call through the same handle reads only what is new. A run whose journal cannot be read is
+        ``damaged`` and has no view; to find those, all journals are read.
         """
         found = list(islice(self._looks(prefix, statuses, limit, skip, keeps=True), limit))
         self._overviews.forget_others(one.info.run for one in found)
         return found
 
     def survey(self, *, prefix: str = "", statuses: Collection[str] = ()) -> Iterator[Overview]:
-        """The same one after the other, of as many as are asked for; nothing is remembered of them."""
+        """As ``overview``, one run at a time, and without keeping anything of them in memory."""
         return self._looks(prefix, statuses, RUN_PAGE_MAX, 0, keeps=False)
 
     def _looks(
         self, prefix: str, statuses: Collection[str], limit: int, skip: int, *, keeps: bool
     ) -> Iterator[Overview]:
-        """The runs that were asked for, each looked at; those that are skipped only where it has to be."""
+        """The overviews of the wanted runs. Skipped runs are read only if ``damaged`` is a wanted status."""
         for row in self._rows(prefix, _FIRST_PAGE if statuses else skip + limit):
             info = self._info(row)
             if statuses and info.status not in statuses and "damaged" not in statuses:
@@ -151,21 +152,21 @@ class Reading(Examining):
                 yield one
 
     def size(self, run: str) -> int | None:
-        """The run's bytes on disk: the bodies of its own events and the blobs they brought, each once, as stored.
+        """The run's bytes on disk: its own event bodies and the blobs they brought, each once, as stored.
 
-        What a fork borrows is its origin's. Rows, indexes and free pages around them come on top. None where part of
-        it cannot be read.
+        What a fork borrows counts for its origin. Rows and indexes do not count. None if a part is
+        unreadable.
         """
         return self._look(self._row(run), self.get(run)).size_bytes
 
     def get(self, run: str) -> RunInfo:
-        """One run. UnknownRun where there is none of that id."""
+        """One run. Raises UnknownRun."""
         return self._info(self._row(run))
 
     def events(self, run: str, *, after_seq: int = 0, whole: bool = False) -> list[Event]:
-        """The run's history, verified event by event: a fork's begins with its origin's. Corrupt names the first damaged.
+        """The run's history, each event verified; a fork's begins with its origin's. Raises Corrupt.
 
-        What a rewind has left behind is not part of it, unless the ``whole`` journal is asked for.
+        What rewinds left behind is not part of it, unless you ask for the ``whole`` journal.
         """
         self._row(run)
         events = read_all(self._port, run)
@@ -178,7 +179,7 @@ class Reading(Examining):
             return load(self._port, run)
 
     def doubts(self, run: str) -> list[Doubt]:
-        """The steps of the run that are in doubt, and what was already said about them."""
+        """The steps of the run that are in doubt, each with the resolution in the inbox, if there is one."""
         pending = {
             letter["key"]: letter["how"] for _, letter in letters.waiting(self._port, run) if "how" in letter
         }
@@ -196,13 +197,13 @@ class Reading(Examining):
         ]
 
     def stopped_calls(self, run: str) -> list[StoppedCall]:
-        """The once calls that were not made, since each may be a recorded effect that the program did not ask for."""
+        """The ``once`` calls that were stopped, because each may be an effect that is recorded already."""
         from holdfast.api.store.stopped_calls import stopped_calls
 
         return [] if self.get(run).status in OVER else stopped_calls(self._port, run, self.view(run))
 
     def questions(self, run: str | None = None) -> list[OpenQuestion]:
-        """What people are asked and have not answered, oldest first: by one run, or by all that are not over."""
+        """The open questions to people, oldest first: of one run, or of all runs that are not over."""
         if run is not None:
             return self._questions(self._row(run))
         rows = [row for row in self._rows("", RUN_PAGE_MAX) if row.status not in _NOT_ASKING]
@@ -210,18 +211,18 @@ class Reading(Examining):
         return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
 
     def promises(self, run: str) -> Promises:
-        """What a run has promised and was promised; with what lies in its inbox about that, and is not taken in yet."""
+        """The promises that a run made and received, including those that wait in its inbox."""
         from holdfast.core.people.promises import is_news, promise_in
 
         known = PROMISES.of(self.view(run))
         for _, letter in letters.waiting(self._port, run):
-            told = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
-            if told is not None and is_news(known, told):
-                known[told.id] = told
+            promise = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
+            if promise is not None and is_news(known, promise):
+                known[promise.id] = promise
         return known.both()
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
-        """The open question of that id, or the only one. UnknownQuestion; AlreadyAnswered."""
+        """The open question of that id, or the only one. Raises UnknownQuestion or AlreadyAnswered."""
         row = self._row(run)
         found = self._questions(row)
         chosen = [one for one in found if question in {None, one.id}]
@@ -240,19 +241,18 @@ class Reading(Examining):
         raise UnknownQuestion(run=run, question=question or "", problem=problem)
 
     def resume_plan(self, run: str) -> "ResumePlan":
-        """What starting the run again would do: what is reused, in doubt, relied on, asked and waited for, and runs next.
+        """What starting the run again would do: what is answered, in doubt, asked, waited for, and runs next.
 
-        It looks at the files and endpoints that the run relies on, and starts nothing. What only the program can tell is
-        unknown.
+        It checks files and endpoints, and starts nothing. What only the program knows is unknown.
         """
         from holdfast.engine.resume.resume_plan import plan_from_outside
 
         return plan_from_outside(self._port, self.get(run), self.events(run), self.doubts(run), self.now())
 
     def command(self, run: str, attempt: Event | None = None) -> "Command | None":
-        """The command with which the run was last started, or with which this attempt was; None where it never was.
+        """The command that last started the run, or that started this attempt; None if it never started.
 
-        It tells where it came from, if that was elsewhere, and whether somebody has trusted it. Nothing is started.
+        It says whether it is foreign, and whether a person has trusted it. Nothing is started.
         """
         from holdfast.engine.resume.recorded_command import command_of
 
@@ -262,16 +262,16 @@ class Reading(Examining):
         return None if attempt is None else command_of(self._port, run, attempt)
 
     def came_from(self, run: str) -> str:
-        """In words, where the history of the run was brought in from, as far as it was; empty where it began in this store."""
+        """Where the run's history was imported from, in words; empty if it began in this store."""
         from holdfast.core.resume.recorded_command import whence
 
         self._row(run)
         return whence(chain_of(self._port, run), 1)
 
     def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
-        """The run's events as they come, verified, beginning after one; ends when the run is finished or cancelled, and let go."""
+        """The run's events as they come, verified. Ends when the run is over and has no holder."""
         while True:
-            info = self.get(run)
+            info = self.get(run)  # read before the events: a run that is over then has no event after them
             for event in self.events(run, after_seq=after_seq):
                 yield event
                 after_seq = event.seq
@@ -282,9 +282,9 @@ class Reading(Examining):
             self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
 
     def content(self, event: Event) -> dict[str, Any]:
-        """An event's body as it is recorded, with the values that lie in blobs put in their places. Corrupt if one is damaged."""
+        """The fields of an event, with values from blobs filled in. Raises Corrupt if one is damaged."""
         body = contents_of(event.body)
-        if event.kind == Kind.COMPACTED:  # its view is for whoever folds, and long
+        if event.kind == Kind.COMPACTED:  # its view is long, and only the fold reads it
             return {name: value for name, value in body.items() if not name.startswith("view")}
         for name in [name for name in body if name.endswith("_blob")]:
             body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
@@ -294,13 +294,13 @@ class Reading(Examining):
         return body
 
     def now(self) -> float:
-        """The time by this store's clock, to tell ages by."""
+        """The time by this store's clock, for ages of runs and events."""
         return self._session.clock.wall()
 
     def diff(self, a: str, b: str) -> "Diff":
-        """What differs between two places of any runs: the state, what happened, and where they went apart.
+        """What differs between two places of any runs: the state, what happened, and where they separated.
 
-        The state of a place is that of the latest checkpoint there. Only what differs of it is read.
+        The state of a place is that of its latest checkpoint. Only the parts of a state that differ are read.
         """
         from holdfast.engine.lineage.diff import contrast
 
@@ -320,10 +320,10 @@ class Reading(Examining):
         style: Style = "summary",
         count: Count | None = None,
     ) -> Context:
-        """What a model that knows nothing needs to go on with the run, each line with its events; ``str`` gives the text.
+        """A text with which a fresh model continues the run, or a place such as ``run@44``.
 
-        Of a place like ``run@44`` as it stood there. At most so many tokens by ``count``, or else by an estimate that is
-        rather too high. Nothing is written, and the same journal gives the same bytes.
+        ``str`` gives the text; each line names its events. It has at most ``budget_tokens`` tokens by
+        ``count``, or by an estimate that is rather too high. The same journal gives the same bytes.
         """
         place = parse_place(run)
         row = self._row(place.run)
@@ -334,13 +334,13 @@ class Reading(Examining):
             budget_tokens=budget_tokens,
             style=style,
             count=count,
-            # In the past somebody was at work: what was begun there was under way.
+            # At a place in the past an attempt was running, so its open calls were under way.
             is_held=seq < row.head or self._info(row).holder == "alive",
             upto_seq=seq,
         )
 
     def thoughts(self, run: str) -> "Trace":
-        """Whoever makes thoughts of this run's events, one by one."""
+        """A trace that turns this run's events into thoughts, one by one."""
         from holdfast.core.llm.reasoning import Trace
 
         self._row(run)
@@ -358,13 +358,13 @@ class Reading(Examining):
         return tree(rows, run)
 
     def givers(self) -> dict[str, dict[str, Any]]:
-        """The runs that began with a handoff, each with the run, store and event that it came from, and to whom."""
+        """The runs that began with a handoff, each with its giver: run, store, event and receiver."""
         return {row.run: giver for row in self._rows("", RUN_PAGE_MAX) if (giver := _giver(row))}
 
     def stats(self, run: str | None = None) -> Stats:
-        """Which steps ran most, failed most and took longest, where runs failed, and what replay has saved.
+        """Which steps ran most, failed most and took longest, where runs failed, and what replay saved.
 
-        Of one run, or of all: then one whose journal is damaged is named among the others, and not read.
+        Of one run, or of all. Of all, a run with a damaged journal is listed and not counted.
         """
         if run is not None:
             return gather([Source(self.get(run), self.events(run, whole=True))])
@@ -372,16 +372,16 @@ class Reading(Examining):
         infos = [*whole]
         try:
             return gather(map(self._source, infos))
-        except UNSOUND:  # then each is looked through before it is counted
+        except UNSOUND:  # one journal is malformed: check each before it is counted, which is slower
             return gather([self._source(info, thoroughly=True) for info in infos])
 
     def close(self) -> None:
-        """Let go of the store. Runs that this process still holds in it cannot go on."""
+        """Close the store. Runs that this process still holds in it cannot continue."""
         self._port.close()
         forget(self._port)
 
     def _rows(self, prefix: str, page_size: int) -> Iterator[RunRow]:
-        """All rows, newest first. Pages grow: whoever stops soon has not read much more than was asked for."""
+        """All rows, newest first. Pages grow, so a caller that stops early has read little more."""
         size = max(1, min(page_size, RUN_PAGE_MAX))
         before: RunRow | None = None
         while page := self._port.list_runs(limit=size, before=before, prefix=prefix):
@@ -389,7 +389,7 @@ class Reading(Examining):
             before, size = page[-1], min(2 * size, RUN_PAGE_MAX)
 
     def _look(self, row: RunRow, info: RunInfo, *, keeps: bool = True) -> Overview:
-        if info.status == Status.IMPORTING:  # not whole yet, and not damaged for that
+        if info.status == Status.IMPORTING:  # incomplete, which is not damage
             return Overview(info, None)
         try:
             check_row(self._port, row)
@@ -404,7 +404,7 @@ class Reading(Examining):
         try:
             with as_damage(self._port, row.run):
                 return self._questions(row)
-        except Corrupt:  # `doctor` tells; what others ask is no less urgent
+        except Corrupt:  # `holdfast doctor` reports it; the questions of other runs are still listed
             return []
 
     def _questions(self, row: RunRow) -> list[OpenQuestion]:
@@ -419,7 +419,7 @@ class Reading(Examining):
 
     def _open_question(self, run: str, asked: Question, answer: dict[str, Any] | None) -> OpenQuestion:
         event = next(iter(read_all(self._port, run, after_seq=asked.seq - 1, upto_seq=asked.seq)), None)
-        is_there = event is not None and event.kind == Kind.QUESTION_ASKED  # or its stretch was compacted
+        is_there = event is not None and event.kind == Kind.QUESTION_ASKED  # else it was compacted
         return OpenQuestion(
             run,
             asked.id,
@@ -443,7 +443,7 @@ class Reading(Examining):
         return row
 
     def _at(self, text: str) -> tuple[RunRow, int]:
-        """The run and the event that a place names. UnknownPoint where there is none."""
+        """The run and the event of a place. Raises UnknownPoint or PointPruned."""
         place = parse_place(text)
         row = self._row(place.run)
         if place.is_head and row.head:
@@ -458,7 +458,7 @@ class Reading(Examining):
         return row, event.seq
 
     def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
-        """Why there is no such place: it was never recorded, or pruned since."""
+        """The error for a place that does not exist: it was never recorded, or it was pruned."""
         what = str(place).partition("@")[2] or "event yet"
         if place.point is not None and place.point <= last_point(events):
             nearest = nearest_place(place.run, events, point=place.point)
@@ -485,13 +485,13 @@ class Reading(Examining):
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run whose work this one goes on with, with its store and event; empty where it began by itself."""
+    """The run that handed its work to this one, with its store and event; empty if there is none."""
     giver: dict[str, Any] = facts_of(row).get("handed") or {}
     return giver
 
 
 def doubtful(view: View, info: RunInfo) -> list[Call]:
-    """The calls in doubt. What a live holder has begun itself is simply running, unless it has doubted it."""
+    """The calls in doubt. A call of a live holder is running, unless the holder recorded a doubt."""
     held = info.holder == "alive"
     return [
         c

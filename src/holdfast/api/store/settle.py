@@ -1,6 +1,8 @@
-"""What a store handle leaves for runs that others hold: how a step in doubt ended, an answer, a cancellation.
+"""The part of a store handle that talks to runs: resolutions, answers, cancellations, accepted premises.
 
-It writes to inboxes; only a run that nobody holds is cancelled at once, under its lease.
+It posts letters to inboxes, because only the holder writes to a journal. Only a run without a holder is
+cancelled at once, under its lease. After posting, methods check again that the run was not moved away
+meanwhile: the letter might have stayed behind.
 """
 
 import getpass
@@ -47,7 +49,7 @@ How = Literal["done", "retry", "failed", "abandon", "same", "new"]
 
 
 class Settling(Reading):
-    """The part of a store handle that speaks to runs."""
+    """The part of a store handle that talks to runs."""
 
     def resolve(
         self,
@@ -60,13 +62,14 @@ class Settling(Reading):
         asked: str | None = None,
         by: str | None = None,
     ) -> Doubt:
-        """Say how a step in doubt ended, or what a stopped call is. ``step`` is an id like ``d7``, a name or a key.
+        """Say how a step in doubt ended, or what a stopped call is.
 
-        ``done`` with the value the call would have returned; ``failed`` with a message; ``retry`` to let it run
-        again under the same idempotency key; ``abandon`` for a recorded call that the program no longer makes.
-        ``same``: the call that was stopped for this effect is this effect; ``new``: it is a new one, and is made.
-        Where several calls were stopped for it, ``asked`` is the key of the call.
-        Durable when it returns; the run takes it in when it goes on.
+        ``step`` is an id such as ``d7``, a name or a key. ``done`` with the value that the call would have
+        returned; ``failed`` with a message; ``retry`` to run it again under the same idempotency key;
+        ``abandon`` for a recorded call that the program no longer makes. ``same``: the call that was stopped
+        for this effect is this effect; ``new``: it is a new one, and is made. If several calls were stopped
+        for the effect, ``asked`` is the key of one. Durable when it returns; the run reads it when it
+        continues.
         """
         if how in {"same", "new"}:
             return self._claim(run, step, how, asked, by=by or whoami())
@@ -84,13 +87,11 @@ class Settling(Reading):
         content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or whoami()}
         if not inbox.post(self._port, run, f"resolve-{call.key}", content, at=self._session.clock.wall()):
             raise AlreadyResolved(run=run, step=call.name, state="a resolution waits in its inbox already")
-        check_may_act(
-            self._port, self._row(run)
-        )  # if it was moved away just now, the letter may not have come along
+        check_may_act(self._port, self._row(run))
         return _doubt_of(run, call, how)
 
     def _claim(self, run: str, step: str, how: How, asked: str | None, *, by: str) -> Doubt:
-        """Leave word what a stopped call is. The effect is named; the call is the one that was stopped for it."""
+        """Post what a stopped call is. ``step`` names the effect that the call was stopped for."""
         calls = self.view(run).calls
         stopped = self.stopped_calls(run)
         found = [
@@ -125,9 +126,10 @@ class Settling(Reading):
         return _doubt_of(run, calls[effect.key], how)
 
     def submit(self, agent: str, run: str, inputs: Mapping[str, Any] | None = None) -> bool:
-        """Queue a run of an agent for a worker; one that has stopped is tried again. Durable when it returns.
+        """Queue a run of an agent for a worker. A run that has stopped is tried again.
 
-        False where there is nothing to do: it is queued, at work, or over already. InputsChanged, where inputs are told.
+        Durable when it returns. False if there is nothing to do: the run is queued, running, or over already.
+        Raises InputsChanged if the run has other inputs.
         """
         entry = Entry(
             run,
@@ -139,10 +141,11 @@ class Settling(Reading):
     def answer(
         self, run: str, value: Any, question: str | None = None, *, by: str | None = None, reason: str = ""
     ) -> OpenQuestion:
-        """Answer what a run has asked; ``question`` may be left out while it asks one thing.
+        """Answer a question of a run; leave out ``question`` if the run asks only one.
 
-        The value is what ``returns=`` asked for, or plain data for it. Durable when it returns; a run that waits goes
-        on at once, any other when it is started again. UnknownQuestion, AlreadyAnswered, QuestionExpired, BadAnswer.
+        The value is of the type in ``returns=``, or plain data for it. Durable when it returns. A waiting run
+        continues at once, a parked one when it is started again. Raises UnknownQuestion, AlreadyAnswered,
+        QuestionExpired or BadAnswer.
         """
         asked = self.find_question(run, question)
         if asked.is_expired:
@@ -157,8 +160,8 @@ class Settling(Reading):
                 run=run, question=asked.id, problem=str(unfit), offered=offered(asked.wants), advice=""
             ) from None
         check_may_act(self._port, self._row(run))
-        told = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
-        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **told}
+        reply = {"value": loads(encode(plain, what=f"answer to {asked.id}")), "reason": reason}
+        content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **reply}
         at = self._session.clock.wall()
         if not inbox.post(self._port, run, f"answer-{asked.seq}", content, at=at):
             raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
@@ -166,7 +169,7 @@ class Settling(Reading):
         return asked._replace(pending=plain, pending_by=content["by"])
 
     def _check_counted(self, run: str, asked: OpenQuestion, by: str, at: float) -> None:
-        """Somebody else's answer may have been taken in just before ours was left: then theirs counts."""
+        """Raise AlreadyAnswered if the run recorded another person's answer just before ours was posted."""
         for event in read_all(self._port, run, after_seq=asked.seq):
             if event.kind == Kind.QUESTION_ANSWERED and event.key == asked.key:
                 body = contents_of(event.body)
@@ -176,9 +179,10 @@ class Settling(Reading):
         check_may_act(self._port, self._row(run))
 
     def cancel(self, run: str, *, by: str | None = None, reason: str = "") -> RunInfo:
-        """Cancel a run: at once if nobody holds it; else its holder is told, and stops with ``Cancelled``.
+        """Cancel a run.
 
-        Durable when it returns. RunOver where the run has come to its end.
+        If a process holds it, that process stops with ``Cancelled``; otherwise the run is cancelled at once.
+        Durable when it returns. Raises RunOver if the run is finished or cancelled.
         """
         row = self._row(run)
         check_may_act(self._port, row)
@@ -188,17 +192,17 @@ class Settling(Reading):
         return self.get(run)
 
     def accept_premise(self, run: str, premise: str, *, by: str | None = None) -> Premise:
-        """Take a premise of the run, like ``file:data.csv``, as it is now: that is what the run relies on from then on.
+        """Accept a premise of the run, such as ``file:data.csv``, as it is now.
 
-        What only the program can tell (a tool, a model) is taken as it comes. Durable when it returns; the run takes it in
-        when it goes on.
+        The run relies on that from then on. What only the program knows (a tool, a model) is accepted in any
+        form. Durable when it returns; the run reads it when it continues.
         """
         from holdfast.engine.resume.resume_plan import look_at_one, with_accepted
 
         check_may_act(self._port, self._row(run))
         view = with_accepted(self._port, run, self.view(run))
         noted = PREMISES.of(view).get(premise)
-        if noted is None and premise in PREMISES.of(view).broken:  # declared, and never there
+        if noted is None and premise in PREMISES.of(view).broken:  # declared, and it never existed
             kind, _, name = premise.partition(":")
             noted = Premise(kind, name, {})
         if noted is None:
@@ -216,16 +220,19 @@ class Settling(Reading):
             "policy": noted.policy,
             "by": by or whoami(),
         }
+        # The id depends on the facts: accepting the same again is one letter, accepting later facts is
+        # another.
         letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
         inbox.post(self._port, run, letter, content, at=self._session.clock.wall())
         check_may_act(self._port, self._row(run))
         return noted._replace(facts=facts)
 
     def trust(self, run: str, command: Command | None = None, *, by: str | None = None) -> Command:
-        """Say that a foreign command of the run may be started here: the one it was last started with, or this one.
+        """Allow a foreign command of the run to start here: the one it was last started with, or this one.
 
-        Durable when it returns. From then on that command of that run, and of its forks, is started like one's own; another one
-        is not. In a store that belongs to somebody else trust is written down and not remembered. Misuse where there is no command.
+        From then on that command of that run and its forks starts like your own; no other command does. In a
+        store of another user, trust is recorded but not honoured later. Durable when it returns. Raises
+        Misuse if there is no command.
         """
         from holdfast.engine.resume.recorded_command import trust
 
@@ -240,7 +247,7 @@ class Settling(Reading):
         return trust(self._port, run, command, by=by or whoami(), at=self._session.clock.wall())
 
     def check_may_act(self, run: str) -> None:
-        """RunSealed where the run is not to act in this store: it was moved away, is a copy, or is not whole yet."""
+        """Raise RunSealed if the run must not act here: it was moved away, is a copy, or is incomplete."""
         check_may_act(self._port, self._row(run))
 
     def _find(self, run: str, step: str, how: How) -> Call:
@@ -269,10 +276,10 @@ class Settling(Reading):
         raise UnknownStep(run=run, step=step, state=state, candidates=names)
 
     def accept_loss(self, run: str, *, by: str | None = None) -> int:
-        """Let a run go on whose journal is shorter than what was acknowledged; how many events it misses.
+        """Let a run continue although acknowledged events are lost, and return how many are missing.
 
-        For whom AcknowledgedLost was raised, and who has looked at what the run's tools did. Its journal tells it from then
-        on. 0 where nothing is missed.
+        Use it after AcknowledgedLost, when you have checked what the run's tools did. The journal records it.
+        0 if nothing is missing.
         """
         from holdfast.engine.damage.accepted_loss import accept_loss
 
@@ -285,7 +292,7 @@ def _doubt_of(run: str, call: Call, how: How) -> Doubt:
 
 
 def whoami() -> str:
-    """Who says so, for the record."""
+    """The name of the user, for the record."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a passwd entry

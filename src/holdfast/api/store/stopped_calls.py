@@ -1,4 +1,4 @@
-"""Calls that the guard of recorded effects has stopped, with what each may be."""
+"""Lists the calls that drift detection stopped, with the recorded effects that each may be."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from holdfast.stores.port import StorePort
 
 
 def stopped_calls(store: StorePort, run: str, view: View) -> list[StoppedCall]:
-    """The stops of the last attempt. ``pending`` is a decision that lies in the inbox."""
+    """The stopped calls of the last attempt. ``pending`` is a decision that waits in the inbox."""
     stops = DRIFT.of(view).stops
     if not stops:
         return []

@@ -1,6 +1,6 @@
-"""``holdfast.store(url)``: a store as a program or a surface sees it, without holding any run.
+"""``holdfast.store(url)``: the handle of a store, for programs and surfaces that hold no run.
 
-Whoever is not the holder of a run does not write to its journal: ``resolve`` leaves a letter in its inbox.
+Only the holder writes to a run's journal. Others leave letters in its inbox, as ``resolve`` does.
 """
 
 import os
@@ -45,16 +45,19 @@ __all__ = [
 
 
 class Store(Settling, Moving):
-    """A store: list its runs, read their journals, settle what is in doubt."""
+    """A store: list its runs, read their journals, resolve steps in doubt, fork, move and prune runs."""
 
 
 def store(url: "str | os.PathLike[str] | None" = None) -> Store:
-    """The store at this URL or path; without one, ``HOLDFAST_URL``, the nearest ``.holdfast`` upwards, or a new one here."""
+    """The store at this URL or path.
+
+    Without one: ``HOLDFAST_URL``, else the nearest ``.holdfast`` directory upwards, else a new one here.
+    """
     return Store(open_or_make(url), lease_s=lease_s_of(url) or LEASE_S)
 
 
 def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
-    """As ``store``, but where there is none the answer is None: looking creates nothing."""
+    """As ``store``, but None if there is no store. It creates nothing."""
     return store(url) if is_there(url) else None
 
 
@@ -64,7 +67,7 @@ def salvage(
     *,
     progress: Callable[[str], None] = lambda _: None,
 ) -> "Salvaged":
-    """Bring whatever is intact out of a damaged store in a file into a new one; what is lost is named."""
+    """Copy what is intact in a damaged SQLite store into a new store. The report names what is lost."""
     from holdfast.engine.damage.salvage import salvage as bring
 
     remains = open_remains(damaged)
@@ -78,7 +81,7 @@ def check_export(
     *,
     again: bool = False,
 ) -> None:
-    """Look through an export without a store to import it into, as an import with these would. ExportError."""
+    """Check an export as ``import_`` would, without a store to import it into. Raises ExportError."""
     from holdfast.engine.transfer.import_ import check_free
     from holdfast.exports.read import open_parcel
 
@@ -87,7 +90,10 @@ def check_export(
 
 
 def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
-    """A store handle as it is, or that of the store at a URL or path. Without one: that of the run which this is called in, if any."""
+    """The handle itself, or that of the store at a URL or path.
+
+    None is the store of the current run, if there is one; else that of ``store()``.
+    """
     if isinstance(place, Store):
         return place
     here = here_now() if place is None else None
@@ -97,10 +103,10 @@ def store_at(place: "str | os.PathLike[str] | Store | None") -> Store:
 
 
 def origin_at(url: str, named: "str | os.PathLike[str] | Store | None") -> StorePort | None:
-    """The store that a moved run came out of, as its export says, where it can be asked; or the one that somebody has named.
+    """The store that a moved run left: the one that the user named, or the one in the export.
 
-    A file must not make anybody connect to somewhere: unnamed, only a store is asked that this process has open already,
-    or that is a file of this user's own.
+    None if it is not reachable. An export must not make this process connect to a server of its author. So a
+    store from the export is used only if this process has it open already, or if it is a file of this user.
     """
     if named is not None:
         return session_at(named).store
@@ -112,11 +118,11 @@ def origin_at(url: str, named: "str | os.PathLike[str] | Store | None") -> Store
 
 
 def target_at(place: "str | os.PathLike[str] | Reading", *, dry_run: bool) -> tuple[StoreSession, str]:
-    """The store session of a store that runs are to go to, and its URL. It is made where there is none, but not for a dry run."""
+    """The session and the URL of the store that runs are copied to. It is created, except for a dry run."""
     if isinstance(place, Reading):
         return place._session, place.url  # noqa: SLF001 - its own handle
     if not dry_run or is_there(place):
         handle = store(place)
         return handle._session, handle.url  # noqa: SLF001
-    empty = store(f"memory://{os.urandom(8).hex()}")  # as empty as the one that is not there
+    empty = store(f"memory://{os.urandom(8).hex()}")  # as empty as the store that does not exist yet
     return empty._session, without_password(os.fspath(place))  # noqa: SLF001

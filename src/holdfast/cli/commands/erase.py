@@ -20,10 +20,11 @@ from holdfast.views.value_text import ago, count, size, status_word
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common_options
 def command(*, run: str, flatten: bool, yes: bool, url: str | None, as_json: bool) -> None:
-    """Remove a run from the store's files: its events, its inbox, and every blob that no other run needs.
+    """Remove a run and its children from the store's files: events, inboxes, blobs that no other run needs.
 
-    The files are rewritten, so that free pages and the write-ahead log hold nothing of it either. Refused for
-    a live run, and for a run whose history a fork borrows; --flatten gives each fork its own copy first.
+    The files are rewritten, so that free pages and the write-ahead log hold nothing of them either. Refused
+    while the run or a child is live, and if a fork borrows its history; --flatten gives each fork its own
+    copy first.
 
     \b
     Example:
@@ -53,6 +54,9 @@ def _ask(store: Store, run: str) -> None:
         info = store.get(run)
         made = ago(store.now() - info.created_at)
         what = f"{status_word(info.status)}, {count(info.head, 'event')}, made {made}"
+        children = store.runs(prefix=f"{run}/")
+        if children:
+            what += f", with {count(len(children), 'child', 'children')}"
     except UnknownRun:
         return  # gone already; an erasing that was cut off may have something left to do
     except Corrupt as error:
@@ -64,6 +68,13 @@ def _ask(store: Store, run: str) -> None:
 def _facts(gone: Erased) -> list[tuple[str, list[Span]]]:
     what = f": {count(gone.events, 'event')} and {count(gone.blobs, 'blob')} are gone"
     facts = [("erased", [Span(gone.run, "strong"), Span(what)])]
+    if gone.children:
+        facts.append(
+            (
+                "with",
+                [Span(f"{count(len(gone.children), 'child', 'children')}: "), Span(", ".join(gone.children))],
+            )
+        )
     if gone.flattened:
         facts.append(
             (

@@ -33,10 +33,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 def command(
     *, run: str, path: str | None, directory: bool, move: bool, url: str | None, as_json: bool
 ) -> None:
-    """Write a run to a file that any store can import: its history, what it borrows, and all blobs.
+    """Write a run to a file that any store can import: its history, what it borrows, its children, all blobs.
 
-    The run stays as it is and may be live; the import makes a fork of it. With --move the run itself moves:
-    it is sealed here, and continues where you import the file.
+    The run stays as it is and may be live; the import makes a fork of it. With --move the run itself moves,
+    with its children: they are sealed here, and continue where you import the file.
 
     \b
     Example:
@@ -64,6 +64,8 @@ def _facts(made: Exported, shown: str) -> list[tuple[str, list[Span]]]:
     what = f"{count(made.events, 'event')} up to #{made.head}, {count(made.blobs, 'blob')}"
     if made.runs > 1:
         what += f", with {count(made.runs - 1, 'run')} that it was forked from"
+    if made.children:
+        what += f", with {count(made.children, 'child', 'children')}"
     facts = [
         ("moved" if made.moved else "exported", [Span(made.run, "strong"), Span(f": {what}")]),
         ("to", [Span(shown), Span(f"  {size(made.size_bytes)}", "dim")]),

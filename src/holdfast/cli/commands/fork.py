@@ -51,8 +51,9 @@ def command(
     """Make a run that shares another's history up to a point. Nothing is copied; the other stays as it is.
 
     Steps up to the point are answered from the record; later ones run. Effects after the point are listed,
-    and the same call is answered from their record: see --effects. An effect in doubt is never answered. With
-    --files, start the program in that directory.
+    and the same call is answered from their record: see --effects. An effect in doubt is never answered.
+    Children begun before the point are shared too, those begun later are listed. With --files, start the
+    program in that directory.
 
     \b
     Example:
@@ -73,11 +74,16 @@ def command(
         tell=told.append,
     )
     if as_json:
-        page = {"store": store.url, "run": info.run, "from": place, **as_fields(info.behind, effects)}
+        page = {
+            "store": store.url,
+            "run": info.run,
+            "from": place,
+            **as_fields(info.behind, effects, info.later_children),
+        }
         render.show_json(page if files is None else {**page, "files": as_plain(told)})
         return
     facts = [("forked", [Span(info.run, "strong"), Span(f" from {place}")])]
-    facts += effect_facts(info.behind, effects)
+    facts += effect_facts(info.behind, effects, info.later_children)
     command_ = (
         command_builder(url).holdfast("resume", info.run)
         if files is None

@@ -71,6 +71,8 @@ def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
     if made.copies:
         names = ", ".join(made.copies)
         facts.append(("sealed", [Span(names), Span(": history for forks; it does not act", "dim")]))
+    if made.children:
+        facts.append(("children", [Span(", ".join(made.children))]))
     written = f"{count(made.events, 'event')} and {count(made.blobs, 'blob')}"
     facts.append(("brought", [Span(written if made.events else "nothing new: the store had everything")]))
     facts.append(("sha256", [Span(made.sha256, "dim")]))

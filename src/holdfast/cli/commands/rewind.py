@@ -26,8 +26,8 @@ def command(
     """Move a run's head back to a point, and keep what came after it as a fork.
 
     The run continues from there when you start it again. Refused while a process holds it. Effects after the
-    point are listed, and the same call is answered from their record: see --effects. A file that another
-    program changed is kept and reported.
+    point are listed, and the same call is answered from their record: see --effects. Children begun after the
+    point go to the fork. A file that another program changed is kept and reported.
 
     \b
     Example:
@@ -41,14 +41,18 @@ def command(
     told: list[Restored] = []
     rewound = store.rewind(place, effects=effects, files=files, force=force, tell=told.append)
     if as_json:
-        page = {"store": store.url, **rewound._asdict(), **as_fields(rewound.behind, effects)}
+        page = {
+            "store": store.url,
+            **rewound._asdict(),
+            **as_fields(rewound.behind, effects, rewound.later_children),
+        }
         render.show_json({**page, "files": as_plain(told)} if files else page)
         return
     facts = [
         ("rewound", [Span(rewound.run, "strong"), Span(f" to {place.partition('@')[2]}")]),
         ("kept", [Span(rewound.kept, "strong"), Span(" holds what came after it")]),
     ]
-    facts += effect_facts(rewound.behind, effects)
+    facts += effect_facts(rewound.behind, effects, rewound.later_children)
     blocks: list[Block] = [*restored_blocks(told), Gap()] if told else []
     tree = command_builder(url).holdfast("show", rewound.run, "--tree")
     render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])

@@ -25,12 +25,23 @@ _TOLD: Final[dict[str, tuple[str, str, Mood]]] = {
 }
 
 
-def effect_facts(behind: Sequence[EffectBehind], effects: str) -> list[tuple[str, list[Span]]]:
-    """What happens to the effects after the point: one line for the known ones, one for those in doubt."""
+def effect_facts(
+    behind: Sequence[EffectBehind], effects: str, later_children: Sequence[str] = ()
+) -> list[tuple[str, list[Span]]]:
+    """What happens to the effects after the point: one line for the known ones, one for those in doubt.
+
+    A line before them names the children that were begun after it.
+    """
     known = [one.step for one in behind if one.how == "done"]
     doubted = [one.step for one in behind if one.how != "done"]
     title, text, mood = _TOLD[effects]
     facts: list[tuple[str, str, Mood]] = []
+    if later_children:
+        names = _names([one.partition("/")[2] for one in later_children])
+        how_many = count(len(later_children), "child", "children")
+        facts.append(
+            ("children", f"{how_many} begun after that point, run again when asked for: {names}", "dim")
+        )
     if known:
         facts.append((title, f"{count(len(known), 'effect')} {text}: {_names(known)}", mood))
     if doubted:
@@ -45,10 +56,13 @@ def effect_facts(behind: Sequence[EffectBehind], effects: str) -> list[tuple[str
     return [(name, [Span(line, its)]) for name, line, its in facts]
 
 
-def as_fields(behind: Sequence[EffectBehind], effects: str) -> dict[str, Any]:
+def as_fields(
+    behind: Sequence[EffectBehind], effects: str, later_children: Sequence[str] = ()
+) -> dict[str, Any]:
     """The same for ``--json``."""
     repeatable = [one.step for one in behind if one.effect == "once" and one.how == "done"]
-    return {"effects": effects, "behind": [one._asdict() for one in behind], "repeatable": repeatable}
+    told = {"effects": effects, "behind": [one._asdict() for one in behind], "repeatable": repeatable}
+    return {**told, "later_children": list(later_children)}
 
 
 def _names(steps: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Writes recorded texts, names and calls into a sentence: shortened, and distinct from the sentence itself."""
+"""Writes recorded texts, names and calls into a sentence: shortened, and distinct from its own words."""
 
 import re
 from collections.abc import Sequence

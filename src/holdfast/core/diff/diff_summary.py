@@ -1,6 +1,6 @@
-"""The sentences a person wants about a difference: few, and true.
+"""Summarises a difference in a few sentences for people.
 
-Each small function knows one thing worth saying, and says nothing where it is not so.
+Each small function looks for one kind of difference, and yields nothing if it is not there.
 """
 
 from collections import Counter
@@ -12,23 +12,23 @@ from holdfast.core.diff.state_changes import StateChange
 from holdfast.core.text.value_text import count
 
 _EACH_MAX: Final = 2
-"""Of one sort of sentence."""
+"""How many sentences of one sort there may be."""
 _NAMES_MAX: Final = 3
 _GREW_WORDS_MIN: Final = 3
 _OFTEN: Final = 3
-"""A call that was made once in between is worth a word from so many times in all."""
+"""A call that was made once in between is mentioned if the whole history has it at least this often."""
 
 
 def sentences(diff: Diff) -> tuple[str, ...]:
-    """What there is to say, the most telling first."""
+    """The sentences, the most important first."""
     if diff.relation == "same":
         return ("both are the same point",)
-    tellers = (_apart, _state, _conversation, _thought, _repeats, _failures, _effects)
-    return tuple(sentence for tell in tellers for sentence in tell(diff))
+    aspects = (_apart, _state, _conversation, _thought, _repeats, _failures, _effects)
+    return tuple(sentence for aspect in aspects for sentence in aspect(diff))
 
 
 def names_of(diff: Diff) -> tuple[str, str]:
-    """How to call the two: by their runs, or where that is one and the same, by their points."""
+    """Names for the two sides: their runs, or, in one run, their points."""
     a, b = diff.a, diff.b
     if a.run != b.run:
         return a.run, b.run
@@ -40,7 +40,7 @@ def _is_straight(diff: Diff) -> bool:
     return diff.relation in {"forward", "backward"}
 
 
-# -- where they went apart ---------------------------------------------------------------------------------------
+# -- where they went apart -----------------------------------------------------------------------------------
 
 
 def _apart(diff: Diff) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _where(a: CallAt | None, b: CallAt | None, names: tuple[str, str]) -> str:
 
 
 def _point(call: CallAt) -> str:
-    """A step ends at a point of its own; a mark stands after one."""
+    """The position of a call in words. A step has a point of its own; a mark comes after one."""
     if call.what == "step":
         return f"at point {call.point:,}"
     return f"after point {call.point:,}" if call.point else "at the beginning"
@@ -93,12 +93,13 @@ def _further(diff: Diff) -> Iterator[str]:
         yield f"{names[ran.index(0)]} has made no step of its own yet"
     elif more:
         further = ran.index(max(ran))
-        yield f"{names[further]} went {count(more, 'step')} further than {names[1 - further]}, and is the same until there"
+        steps = count(more, "step")
+        yield f"{names[further]} went {steps} further than {names[1 - further]}, and is the same until there"
     else:
         yield "both made the same calls, and got the same results"
 
 
-# -- the state ---------------------------------------------------------------------------------------------------
+# -- the state -----------------------------------------------------------------------------------------------
 
 
 def _state(diff: Diff) -> Iterator[str]:
@@ -112,8 +113,8 @@ def _state(diff: Diff) -> Iterator[str]:
     elif not diff.changes:
         yield "nothing changed in the state"
     else:
-        told = [*_texts(diff.state), *_messages(diff.state)]
-        yield from told or _values(diff.state)
+        found = [*_texts(diff.state), *_messages(diff.state)]
+        yield from found or _values(diff.state)
 
 
 def _is_one_checkpoint(diff: Diff) -> bool:
@@ -122,7 +123,7 @@ def _is_one_checkpoint(diff: Diff) -> bool:
 
 
 def _texts(state: Sequence[StateChange]) -> Iterator[str]:
-    """How the texts grew that grew most."""
+    """How the texts changed that changed most in length."""
     grown = [
         (change.text.words_after - change.text.words_before, change)
         for change in state
@@ -154,11 +155,11 @@ def _values(state: Sequence[StateChange]) -> Iterator[str]:
     yield f"{count(len(paths), 'thing')} changed in the state: {', '.join(paths[:_NAMES_MAX])}{more}"
 
 
-# -- what was thought and done -----------------------------------------------------------------------------------
+# -- what was thought and done -------------------------------------------------------------------------------
 
 
 def _conversation(diff: Diff) -> Iterator[str]:
-    """What the run's own conversation gained and lost, where that differs between the two."""
+    """What the run's own conversation gained and lost, if the two sides differ in that."""
     gains = [_gain(diff, side) for side in ("a", "b")]
     if gains[0] == gains[1]:
         return
@@ -191,11 +192,12 @@ def _thought(diff: Diff) -> Iterator[str]:
 def _repeats(diff: Diff) -> Iterator[str]:
     names = dict(zip(("a", "b"), names_of(diff), strict=True))
     sides = Counter((one.name, one.call, one.times) for one in diff.repeats)
+    # What both sides did equally often is no difference, so a count of two is left out.
     for repeat in [
         one
         for one in diff.repeats
         if (one.times > 1 or one.ever >= _OFTEN) and sides[one.name, one.call, one.times] == 1
-    ][:_EACH_MAX]:  # what both sides did as often is no difference
+    ][:_EACH_MAX]:
         where = "" if _is_straight(diff) else f"in {names[repeat.side]} "
         results = "the same result" if repeat.results == 1 else f"{repeat.results} different results"
         if repeat.times > 1:
@@ -230,6 +232,7 @@ def _effects(diff: Diff) -> Iterator[str]:
             continue
         shown = ", ".join(list(dict.fromkeys(effect.name for effect in made))[:_NAMES_MAX])
         if _is_straight(diff):
-            yield f"{count(len(made), 'effect')} {'was' if len(made) == 1 else 'were'} made in between: {shown}"
+            verb = "was" if len(made) == 1 else "were"
+            yield f"{count(len(made), 'effect')} {verb} made in between: {shown}"
         else:
             yield f"{names[side]} made {count(len(made), 'effect')} that {names[other]} did not: {shown}"

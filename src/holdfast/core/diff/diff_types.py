@@ -1,6 +1,6 @@
-"""The nouns of a difference between two points: what changed in the state, what happened on each side, where they parted.
+"""The data of a difference between two points: what changed in the state, and what happened on each side.
 
-A field that ends in ``_s`` is in seconds. What nothing is recorded of is None, never 0.
+A field that ends in ``_s`` is in seconds. What is not recorded is None, never 0.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -9,11 +9,11 @@ from holdfast.core.diff.state_changes import StateChange
 from holdfast.core.diff.state_diff import Change, as_json_patch
 
 Relation = Literal["same", "forward", "backward", "branches", "unrelated"]
-"""How b stands to a: the same point, later or earlier in one history, on another branch, or in another lineage."""
+"""How b relates to a: the same point, later or earlier in one history, on another branch, or unrelated."""
 
 
 class Saved(NamedTuple):
-    """The checkpoint whose state is in force at a point: the latest one there."""
+    """The latest checkpoint at a point, whose state counts there."""
 
     seq: int
     point: int
@@ -23,9 +23,10 @@ class Saved(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the two points, and what happened on its side since the last event that both have in common.
+    """One of the two points, and what happened on its side since the last event that both share.
 
-    ``took_s`` is the time by the clock, ``steps_s`` that inside of steps. ``thought`` is the last thought up to here.
+    ``took_s`` is the elapsed time, ``steps_s`` the time inside steps. ``thought`` is the last thought up to
+    here.
     """
 
     place: str
@@ -46,14 +47,17 @@ class Side(NamedTuple):
 
 
 class Times(NamedTuple):
-    """How often something ran, and how often of these it failed."""
+    """How often a step ran, and how often it failed."""
 
     ran: int = 0
     failed: int = 0
 
 
 class StepTimes(NamedTuple):
-    """A step on each side. ``results`` of calls that were made more than once, with the same arguments."""
+    """A step on each side.
+
+    ``results`` compares calls that were made more than once with the same arguments.
+    """
 
     name: str
     a: Times
@@ -62,7 +66,7 @@ class StepTimes(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """The same call made again on one side: ``times`` there, ``ever`` with what came before, and how many results."""
+    """A call that one side repeated: ``times`` there, ``ever`` in the whole history, and how many results."""
 
     side: Literal["a", "b"]
     name: str
@@ -73,7 +77,7 @@ class Repeat(NamedTuple):
 
 
 class Common(NamedTuple):
-    """The last event that both have in common."""
+    """The last event that both sides share."""
 
     run: str
     seq: int
@@ -82,7 +86,7 @@ class Common(NamedTuple):
 
 
 class CallAt(NamedTuple):
-    """A recorded call, and how it came back; or a mark, which ``call`` tells in words."""
+    """A recorded call and its result; or a mark, with its text in ``call``."""
 
     what: Literal["step", "mark"]
     seq: int
@@ -93,7 +97,7 @@ class CallAt(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """The first recorded call that differs: by its ``result``, because it was ``overridden``, or it is another ``call``."""
+    """The first recorded call that differs: another ``result``, ``overridden``, or another ``call``."""
 
     how: Literal["result", "overridden", "call"]
     a: CallAt | None
@@ -109,7 +113,7 @@ class Effect(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A message that came to the run's own conversation (``run.messages``) on one side, or several that were let go."""
+    """A message that one side added to the run's conversation (``run.messages``), or several it dropped."""
 
     side: Literal["a", "b"]
     kind: Literal["added", "dropped"]
@@ -119,9 +123,10 @@ class Turn(NamedTuple):
 
 
 class Diff(NamedTuple):
-    """Everything that differs between two points. ``changes`` is None where one of them has no checkpoint.
+    """Everything that differs between two points.
 
-    ``changes`` turn one state into the other, in order; ``state`` tells the same for people. ``sentences`` come first.
+    ``changes`` turn one state into the other, in order; None if one side has no checkpoint. ``state`` is the
+    same for people. ``sentences`` summarise all of it.
     """
 
     a: Side
@@ -139,7 +144,7 @@ class Diff(NamedTuple):
 
     @property
     def state_patch(self) -> list[dict[str, Any]] | None:
-        """The changes of the state as a JSON Patch (RFC 6902); None where one side has no checkpoint."""
+        """The changes of the state as a JSON Patch (RFC 6902); None if one side has no checkpoint."""
         return None if self.changes is None else as_json_patch(self.changes)
 
     @property

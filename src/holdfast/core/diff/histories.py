@@ -1,8 +1,8 @@
-"""Two histories, compared: what happened on each side since they parted, how often, and where they first differ.
+"""Compares two histories: what happened on each side since they separated, and where they first differ.
 
-Made from the journals alone. A call is known by its key, which is the same in every run that asks for the same thing at
-the same place; so two runs of one program can be compared although they share nothing. What is drawn (time, chance)
-differs in every run and is no difference; checkpoints are compared by their states, elsewhere.
+It reads the journals alone. A call has the same key in every run that makes the same call at the same place,
+so two runs of one program can be compared although they share no event. Drawn values (time, random numbers)
+differ in every run and do not count. Checkpoints are compared by their states, in ``state_diff``.
 """
 
 from collections import Counter
@@ -37,13 +37,16 @@ from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind
 DRAWS: Final = frozenset({"now", "uuid", "random"})
 _BIRTHS: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 _ANSWERED = frozenset({"origin", "handoff"})
-"""How an effect is settled that another history has made."""
+"""The ``via`` of effects that another history made: they are answered here, not made again."""
 _OUTCOMES: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
 _RESULT_CHARS_MAX: Final = 120
 
 
 class History(NamedTuple):
-    """The events that count up to a point, oldest first; ``shared`` of them are the other side's, too."""
+    """The events that count up to a point, oldest first.
+
+    The other side has the first ``shared`` of them too.
+    """
 
     place: str
     run: str
@@ -53,7 +56,7 @@ class History(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A call that came to an end on one side, or was overridden there; a mark is its own end."""
+    """A call that ended or was overridden on one side; or a mark, which is one event."""
 
     event: Event
     point: int
@@ -67,7 +70,7 @@ class Ended(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What the journals tell of a difference."""
+    """The difference, as far as the journals show it."""
 
     a: Side
     b: Side
@@ -81,11 +84,14 @@ class Compared(NamedTuple):
 
 
 Read: TypeAlias = Callable[[dict[str, Any]], Any]
-"""The value in a body, wherever it lies."""
+"""Reads the value in a body or its blob."""
 
 
 def shared_prefix(a: Sequence[Event], b: Sequence[Event], upto_seq: int) -> int:
-    """How many events two histories have in common, if events up to this one are the same for both."""
+    """How many events two histories share.
+
+    ``upto_seq`` is the seq up to which equal seqs are equal events.
+    """
     shared = 0
     for one, other in zip(a, b, strict=False):
         if one.seq != other.seq or one.seq > upto_seq:
@@ -95,7 +101,7 @@ def shared_prefix(a: Sequence[Event], b: Sequence[Event], upto_seq: int) -> int:
 
 
 def compare(a: History, b: History, read: Read) -> Compared:
-    """Everything that differs but the states."""
+    """Everything that differs except the states."""
     walks = _Walk(a, read), _Walk(b, read)
     ended_a, ended_b = (walk.ended for walk in walks)
     relation = _relation(a, b)
@@ -123,16 +129,16 @@ def _relation(a: History, b: History) -> Relation:
     return "forward" if own_b else "backward"
 
 
-# -- one side ----------------------------------------------------------------------------------------------------
+# -- one side ------------------------------------------------------------------------------------------------
 
 
 class _Walk:
-    """Goes through a history once. Bodies are read only past what is shared."""
+    """Walks through a history once. Bodies are decoded only after the shared part."""
 
     def __init__(self, history: History, read: Read) -> None:
         self.history = history
         self.said: list[tuple[str, Any]] = []
-        """What the conversation gained and lost on this side: the name of the mark, and its value."""
+        """Changes of the conversation on this side: the name of the mark, and its value."""
         self._read = read
         self.ended: list[Ended] = []
         self.sites: Counter[str] = Counter()
@@ -170,10 +176,10 @@ class _Walk:
         body = contents_of(event.body)
         if event.name in {MESSAGES, DROPPED, MENDED}:
             self.said.append((event.name, self._read(body)))
-            said = _told_turns(*self.said[-1])
+            text = _turns_text(*self.said[-1])
         else:
-            said = f'{_MARK_WORDS.get(event.name, event.name)} "{_said(body)}"'
-        return Ended(event, self._view.points, said, "", False, True, _digest(body), "", 0.0)
+            text = f'{_MARK_WORDS.get(event.name, event.name)} "{_mark_text(body)}"'
+        return Ended(event, self._view.points, text, "", False, True, _digest(body), "", 0.0)
 
     def _outcome(self, event: Event) -> Ended:
         body = contents_of(event.body)
@@ -207,11 +213,11 @@ class _Walk:
             point=self._view.points,
             at=events[-1].at if events else None,
             saved=_saved(*self._saved) if self._saved else None,
-            thought=_said(contents_of(self._thought.body)) if self._thought else None,
+            thought=_mark_text(contents_of(self._thought.body)) if self._thought else None,
             events=len(own),
             kinds=dict(sorted(Counter(event.kind for event in own).items())),
             thoughts=tuple(
-                _said(contents_of(e.body)) for e in own if e.kind == Kind.MARK and e.name == "thought"
+                _mark_text(contents_of(e.body)) for e in own if e.kind == Kind.MARK and e.name == "thought"
             ),
             took_s=self._took_s(own),
             steps_s=round(sum(ended.outer_s for ended in steps), 6) if steps else None,
@@ -221,7 +227,10 @@ class _Walk:
         )
 
     def _took_s(self, own: Sequence[Event]) -> float | None:
-        """From the last common event, unless this side began by itself, perhaps days later."""
+        """The time since the last shared event.
+
+        A fork counts from its own first event: it may be days later.
+        """
         if not own:
             return None
         began = own[0] if self.common is None or own[0].kind in _BIRTHS else self.common
@@ -242,8 +251,8 @@ _MARK_WORDS: Final = {
 }
 
 
-def _said(body: dict[str, Any]) -> str:
-    """What a mark says; of one that lies in a blob, only that it is there."""
+def _mark_text(body: dict[str, Any]) -> str:
+    """The text of a mark; ``(long)`` if it is in a blob."""
     value = body.get("value")
     if not isinstance(value, dict):
         return readable(value) if "value" in body else "(long)"
@@ -252,7 +261,7 @@ def _said(body: dict[str, Any]) -> str:
     return one_line(str(value.get("text") or value.get("run") or readable(value)))
 
 
-def _told_turns(name: str, value: Any) -> str:
+def _turns_text(name: str, value: Any) -> str:
     turns = _as_turns("a", name, value)
     if name == DROPPED or not turns:
         return f"dropped {count(sum(turn.times for turn in turns), 'message')}"
@@ -277,7 +286,7 @@ def _as_turns(side: Literal["a", "b"], name: str, value: Any) -> list[Turn]:
 
 
 def _digest(body: dict[str, Any]) -> bytes:
-    """Something to tell equal results by: content, never when or how long."""
+    """Bytes that are equal for equal results: of the content, without times and durations."""
     if "error" in body and "value" not in body:
         error = body["error"] or {}
         return b"error " + dumps([error.get("type"), error.get("message")])
@@ -301,18 +310,19 @@ def _site(event: Event) -> str:
     return split_key(event.key)[0] if event.key else ""
 
 
-# -- both sides --------------------------------------------------------------------------------------------------
+# -- both sides ----------------------------------------------------------------------------------------------
 
 
 def _last_by_key(ended: Iterable[Ended]) -> dict[str, Ended]:
-    """Each call with how it ended at last: failures that were tried again are on the way there."""
+    """Each call with its last end. Failures before a retry do not count."""
     return {one.event.key: one for one in ended}
 
 
 def _diverged(a: Sequence[Ended], b: Sequence[Ended]) -> Divergence | None:
-    """The first call of each side that the other does not have, or has with another result; None if one only went further.
+    """The first call of each side that the other lacks or has with another result.
 
-    Matched by key and not by position: tasks side by side end in any order.
+    None if one side only went further. Calls are matched by key and not by position, because parallel tasks
+    end in any order.
     """
     for one in (*a, *b):
         if one.event.kind == Kind.STEP_OVERRIDDEN:
@@ -340,7 +350,7 @@ def _at(ended: Ended) -> CallAt:
 
 
 def _step_times(a: Sequence[Ended], b: Sequence[Ended]) -> tuple[StepTimes, ...]:
-    """By name, those that ran most first."""
+    """The counts by name, those that ran most first."""
     by_name: dict[str, tuple[list[Ended], list[Ended]]] = {}
     for number, side in enumerate((a, b)):
         for one in side:
@@ -362,7 +372,7 @@ def _is_made(ended: Ended) -> bool:
 
 
 def _results(calls: Sequence[Ended]) -> Literal["same", "different", ""]:
-    """Whether calls of the same thing came back the same, wherever one was made more than once."""
+    """Whether repeated calls had the same results; empty if no call was repeated."""
     by_site: dict[str, list[bytes]] = {}
     for one in calls:
         by_site.setdefault(_site(one.event), []).append(one.result)
@@ -373,7 +383,7 @@ def _results(calls: Sequence[Ended]) -> Literal["same", "different", ""]:
 
 
 def _repeats(side: Literal["a", "b"], walk: _Walk) -> list[Repeat]:
-    """Calls made again on this side, the most often made first."""
+    """The calls that were repeated on this side, the most frequent first."""
     by_site: dict[str, list[Ended]] = {}
     for one in walk.ended:
         if _is_run(one):
@@ -398,7 +408,10 @@ def _turns(side: Literal["a", "b"], walk: _Walk) -> list[Turn]:
 
 
 def _effects(side: Literal["a", "b"], these: Sequence[Ended], others: Sequence[Ended]) -> list[Effect]:
-    """Effects that this side made and the other did not. One that was answered from elsewhere is not made here."""
+    """The effects that this side made and the other did not.
+
+    An effect that was only answered here does not count.
+    """
     there = {one.event.key for one in others if one.good}
     return [
         Effect(side, one.event.name, one.call)

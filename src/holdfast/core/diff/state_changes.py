@@ -1,7 +1,7 @@
-"""Changes of a state as a person tells them: messages as messages, typed values whole, long texts by their words.
+"""Describes the changes of a state for people: messages as messages, typed values whole, long texts by words.
 
-It looks only at what changed and at what stands right around it. The invariant: every change is told exactly once,
-alone or together with those that belong to the same message or value.
+It reads only what changed and what directly encloses it. The invariant: every change is described exactly
+once, alone or together with the other changes of the same message or value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from holdfast.core.state.nodes import Nodes
 from holdfast.core.text.value_text import CHARS_MAX, one_line, readable
 
 _LONG_TEXT_WORDS: Final = 6
-"""From so many words on, a text that changed is shown by its words."""
-_TOLD_ALONE_MAX: Final = 3
-"""More neighbouring messages than this that went are told by their numbers."""
+"""A changed text of at least this many words is shown word by word."""
+_LISTED_MAX: Final = 3
+"""More removed messages in a row than this are described by their numbers."""
 _OPEN_TAGS: Final = frozenset(
     {"dataclass", "namedtuple", "model", "custom", "tuple", "set", "frozenset", "deque"}
 )
 _PAIR_TAGS: Final = frozenset({"dict", "ordered-dict", "counter", "defaultdict"})
-"""What is told part by part; a value of any other type is told whole."""
+"""Types with these tags are described part by part; a value of any other type is shown whole."""
 
 _UNORDERED_TAGS: Final = frozenset({"set", "frozenset"})
 
@@ -31,9 +31,9 @@ Kind = Literal["added", "removed", "changed"]
 
 
 class Text(NamedTuple):
-    """A text that changed: its words before and after, and the pieces with a little around each change.
+    """A text that changed: its word counts before and after, and the changed pieces with some context.
 
-    ``rewritten``: hardly a word stayed, so there is nothing to be told word by word.
+    ``rewritten``: hardly a word stayed, so the pieces are empty.
     """
 
     words_before: int
@@ -43,9 +43,10 @@ class Text(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """One thing that changed. ``what`` tells how to read it; ``line`` is all of it in one line, without the path.
+    """One change for people. ``line`` is all of it on one line, without the path.
 
-    ``messages`` are several that went together, counted by ``times``. ``text`` is there for a long text that changed.
+    ``messages`` are several that were removed together, counted by ``times``. ``text`` is set for a long
+    text.
     """
 
     path: str
@@ -59,7 +60,10 @@ class StateChange(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What a change belongs to: a message, a value that is told whole, or itself; in the new state and in the old."""
+    """What a change belongs to: a message, a value that is shown whole, or itself.
+
+    Its path in both states.
+    """
 
     what: Literal["value", "message"]
     path: Path
@@ -67,7 +71,7 @@ class _Place(NamedTuple):
 
 
 def tell_changes(found: Iterable[Found], a_root: Any, b_root: Any, nodes: Nodes) -> tuple[StateChange, ...]:
-    """The changes between two states, told in the order in which they were found. Raises Corrupt."""
+    """The changes between two states for people, messages first. Raises Corrupt."""
     return tuple(_Teller(Peek(a_root, nodes), Peek(b_root, nodes)).tell(found))
 
 
@@ -91,9 +95,9 @@ class _Teller:
             yield self._value(place, parts)
 
     def _place(self, one: Found) -> _Place:
-        """The outermost thing around the change that is told as one."""
+        """The outermost message or value around the change that is described as one."""
         (path, kind, before, after), old_path = one
-        for depth in range(len(path)):  # what stands around a change is there on both sides
+        for depth in range(len(path)):  # what encloses a change exists on both sides
             around, around_old = path[:depth], old_path[:depth]
             if (
                 depth
@@ -103,13 +107,13 @@ class _Teller:
             ):
                 return _Place("message", around, around_old)
             sides = self._a.small(around_old), self._b.small(around)
-            if any(_is_told_whole(side, path[depth:]) for side in sides):
+            if any(_is_shown_whole(side, path[depth:]) for side in sides):
                 return _Place("value", around, around_old)
         is_message = kind != "changed" and role_of(before if kind == "removed" else after) is not None
         is_element = bool(path) and type(path[-1]) is int
         return _Place("message" if is_message and is_element else "value", path, old_path)
 
-    # -- values --------------------------------------------------------------------------------------------------
+    # -- values ----------------------------------------------------------------------------------------------
 
     def _value(self, place: _Place, parts: list[Found]) -> StateChange:
         change = parts[0].change
@@ -120,15 +124,15 @@ class _Teller:
                 before, after = (side[1] if side is not None else None for side in (before, after))
         else:
             kind, before, after = "changed", self._a.at(place.old_path), self._b.at(place.path)
-        return _told(shown, kind, before, after)
+        return _value_change(shown, kind, before, after)
 
     def _is_pair(self, place: _Place, kind: Kind) -> bool:
-        """Whether the change is a key with its value, in an object whose keys are no texts."""
+        """Whether the change is a key with its value, in a mapping with keys that are not strings."""
         peek, path = (self._a, place.old_path) if kind == "removed" else (self._b, place.path)
         return len(path) > 1 and _tag(peek.small(path[:-2])) in _PAIR_TAGS
 
     def _shown(self, place: _Place, kind: Kind) -> str:
-        """The path as people write it, without what only tells the type."""
+        """The path as people write it, without the parts of the type tags."""
         peek, path = (self._a, place.old_path) if kind == "removed" else (self._b, place.path)
         shown = ""
         depth = 0
@@ -145,10 +149,10 @@ class _Teller:
                 depth += 1
         return shown.removeprefix(".") or "state"
 
-    # -- messages ------------------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------
 
     def _messages(self, path: Path, places: dict[_Place, list[Found]]) -> Iterator[StateChange]:
-        """What became of one list of messages: first what went, then what changed, then what came."""
+        """The changes of one list of messages: first the removed, then the changed, then the added ones."""
         gone: dict[int, Any] = {}
         come: dict[int, Any] = {}
         kept: dict[_Place, list[Found]] = {}
@@ -175,8 +179,8 @@ class _Teller:
 
 
 def _changed_message(lists: str, index: int, parts: list[Found], before: Any, after: Any) -> StateChange:
-    told = [_told("", part.change.kind, part.change.before, part.change.after) for part in parts]
-    texts = [change.text for change in told if change.text is not None]
+    changes = [_value_change("", part.change.kind, part.change.before, part.change.after) for part in parts]
+    texts = [change.text for change in changes if change.text is not None]
     text = texts[0] if len(parts) == 1 and texts else None
     how = f"changed: {text_line(text)}" if text else f"changed: {message_line(after)}"
     line = f"message {index + 1:,} ({role_of(after)}) {how}"
@@ -186,12 +190,12 @@ def _changed_message(lists: str, index: int, parts: list[Found], before: Any, af
 
 
 def _gone(lists: str, gone: dict[int, Any]) -> Iterator[StateChange]:
-    """Messages that went: neighbours together, and those at the front as what they are."""
+    """Removed messages: neighbours together. Those at the front were dropped to save room."""
     for _, group in groupby(enumerate(sorted(gone)), lambda entry: entry[1] - entry[0]):
         indexes = [index for _, index in group]
         first, last = indexes[0], indexes[-1]
         how = "dropped from the front" if first == 0 else "removed"
-        if len(indexes) > _TOLD_ALONE_MAX or (first == 0 and len(indexes) > 1):
+        if len(indexes) > _LISTED_MAX or (first == 0 and len(indexes) > 1):
             line = f"messages {first + 1:,}–{last + 1:,} were {how}"  # noqa: RUF001 - a range is written so
             yield StateChange(lists, "removed", "messages", line, times=len(indexes))
         else:
@@ -199,14 +203,14 @@ def _gone(lists: str, gone: dict[int, Any]) -> Iterator[StateChange]:
 
 
 def _one(lists: str, index: int, kind: Kind, message: Any, how: str = "") -> StateChange:
-    said = message_line(message)
-    line = f"message {index + 1:,} ({role_of(message)}) {how or kind}: {said}"
-    before, after = ("", said) if kind == "added" else (said, "")
+    text = message_line(message)
+    line = f"message {index + 1:,} ({role_of(message)}) {how or kind}: {text}"
+    before, after = ("", text) if kind == "added" else (text, "")
     return StateChange(f"{lists}[{index}]", kind, "message", line, before, after)
 
 
 def _is_another(before: Any, after: Any) -> bool:
-    """Whether a message stands in another's place, rather than being that other one, edited."""
+    """Whether this is another message at the same index, and not the same message edited."""
     return is_rewritten(word_diff(message_line(before), message_line(after)))
 
 
@@ -217,10 +221,10 @@ def _role(peek: Peek, path: Path) -> str | None:
     return role_of(value)
 
 
-# -- one value ---------------------------------------------------------------------------------------------------
+# -- one value -----------------------------------------------------------------------------------------------
 
 
-def _told(path: str, kind: Kind, before: Any, after: Any) -> StateChange:
+def _value_change(path: str, kind: Kind, before: Any, after: Any) -> StateChange:
     old = "" if kind == "added" else readable(before)
     new = "" if kind == "removed" else readable(after)
     text = _text(before, after) if kind == "changed" else None
@@ -236,7 +240,7 @@ def _told(path: str, kind: Kind, before: Any, after: Any) -> StateChange:
 
 
 def _text(before: Any, after: Any) -> Text | None:
-    """Two texts by their words; None where one is none, or both are short."""
+    """The difference of two texts by words; None if one is no text, or both are short."""
     if type(before) is not str or type(after) is not str:
         return None
     words_before, words_after = word_count(before), word_count(after)
@@ -248,7 +252,7 @@ def _text(before: Any, after: Any) -> Text | None:
 
 
 def text_line(text: Text) -> str:
-    """How a text changed, in a line: what went and what came, or that it was rewritten."""
+    """How a text changed, on one line: the removed and added words, or that it was rewritten."""
     if text.rewritten:
         return f"rewritten, {text.words_before:,} → {text.words_after:,} words"
     return one_line("".join(map(marked, text.pieces)))
@@ -265,12 +269,12 @@ def _tag(value: Any) -> str | None:
     return str(value["$"]) if type(value) is dict and "$" in value else None
 
 
-def _is_told_whole(value: Any, inside: Path) -> bool:
-    """Whether a change inside of this value is told as a change of all of it."""
+def _is_shown_whole(value: Any, inside: Path) -> bool:
+    """Whether a change inside this value is shown as a change of the whole value."""
     tag = _tag(value)
     if tag is None:
         return False
-    if tag in _PAIR_TAGS:  # a key that is another key, or a pair of which only a half is there
+    if tag in _PAIR_TAGS:  # another key, or a change that leaves half of a pair
         return inside[0] != "v" or len(inside) < 2 or (len(inside) > 2 and inside[2] == 0)
     return tag not in _OPEN_TAGS or inside[0] != "v"
 

@@ -1,8 +1,9 @@
-"""What changed between two states, found by walking both trees and skipping what they share.
+"""Finds what changed between two states, by walking both trees and skipping what they share.
 
-Equal references are equal content and are never loaded. Elements of a list are matched by content, so that one
-inserted in the middle is one change. Paths are those of a document to which the changes before have been applied:
-applied in order, they turn the one state into the other (up to the order of keys, which JSON gives no meaning).
+Equal references are equal content and are never loaded, so the cost follows the difference. List elements are
+matched by content, so an element inserted in the middle is one change. The path of a change is its path after
+the changes before it: applied in order, they turn one state into the other (except for the order of keys,
+which JSON ignores).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class Change(NamedTuple):
-    """One difference: at a path, from what, to what. None stands where there was or is nothing."""
+    """One difference: its path, and the values before and after. None if there was or is nothing."""
 
     path: Path
     kind: Literal["added", "removed", "changed"]
@@ -40,14 +41,14 @@ class Change(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A change, and where its value stood in the first state: the path of a change counts what was removed before it."""
+    """A change, and the path of its value in the first state, which earlier changes do not shift."""
 
     change: Change
     old_path: Path
 
 
 class _Run(NamedTuple):
-    """Elements that are not looked at, because both sides share them; how many."""
+    """A run of elements that is not loaded, because both sides share it; and how many there are."""
 
     ref: str
     size: int
@@ -68,10 +69,10 @@ def changes(a_root: Any, b_root: Any, fetch: Fetch) -> Iterator[Change]:
 
 
 def find_changes(a_root: Any, b_root: Any, nodes: Nodes) -> Iterator[Found]:
-    """As ``changes``, with the old places, by a reader that keeps what it has read."""
+    """As ``changes``, with the old paths, and with a reader that keeps what it has read."""
     todo = [_Pair((), (), a_root, b_root)]
     while todo:
-        # What is inside an element comes after what its list gained and lost: its index is final by then.
+        # Changes inside an element come after the changes of its list, because only then its index is final.
         inner: list[_Pair] = []
         for found in _compared(todo.pop(), nodes):
             if isinstance(found, Found):
@@ -94,9 +95,9 @@ def _operation(change: Change) -> dict[str, Any]:
 
 
 def _compared(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
-    """One pair of values: their changes, and the pairs inside them."""
+    """The changes between two values, and the pairs of values inside them that are still to be compared."""
     path, old_path, a, b = pair
-    # Compared as bytes: to Python 1, 1.0 and True are one.
+    # Compared as bytes, because 1, 1.0 and True are equal in Python.
     if orjson.dumps(a) == orjson.dumps(b):
         return
     a, b = _opened(a, nodes), _opened(b, nodes)
@@ -112,8 +113,8 @@ def _compared(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
 
 
 def _opened(value: Any, nodes: Nodes) -> Any:
-    """The value with its own reference followed, but a long one left as the run at its top."""
-    if form_of(value) == VALUE:  # once: no node holds nothing but a reference
+    """The value with its reference followed. A long list or object stays as a reference to its top run."""
+    if form_of(value) == VALUE:  # one step is enough: no node is only a reference
         value = nodes.load(ref_in(value))
     return value
 
@@ -125,7 +126,7 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-# -- objects: by key ------------------------------------------------------------------------------------------
+# -- objects: by key -----------------------------------------------------------------------------------------
 
 
 def _objects(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
@@ -143,7 +144,7 @@ def _objects(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
 
 
 def _both_objects(a: Any, b: Any, nodes: Nodes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Both by key, without those in runs that they share: a key in one of those is there on both sides."""
+    """Both objects by key, without the keys in shared runs, which are equal on both sides."""
     if form_of(a) == DICT and form_of(b) == DICT:
         sides = _unshared(ref_in(a), ref_in(b), nodes)
         flat_a, flat_b = ([item for item in side if type(item) is not _Run] for side in sides)
@@ -156,11 +157,14 @@ def _object(value: Any, nodes: Nodes) -> dict[str, Any]:
     return whole
 
 
-# -- lists: by content ----------------------------------------------------------------------------------------
+# -- lists: by content ---------------------------------------------------------------------------------------
 
 
 def _lists(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
-    """Go through both from the left; ``at`` is where the document stands that is b before it and a after it."""
+    """The changes of a list, from the left.
+
+    ``at`` is the index in a document that is b up to it and a after it.
+    """
     path, old_path, a, b = pair
     at = was_at = 0
     for before, after, count in _blocks(*_both_lists(a, b, nodes), nodes):
@@ -191,16 +195,18 @@ def _elements(value: list[Any], nodes: Nodes) -> list[Any]:
 
 
 def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any]]:
-    """Both sequences of items, with each run that they share left closed."""
+    """Both sequences of items, with each shared run left as a ``_Run``."""
     sides: list[list[Any]] = [[_Run(a_ref, 0)], [_Run(b_ref, 0)]]
     levels = [nodes.level_of(a_ref), nodes.level_of(b_ref)]
+    # The trees may have different heights. Only runs of the same level can be the same run.
     for now in range(max(levels), -1, -1):
         a_runs, b_runs = ({item.ref for item in side if type(item) is _Run} for side in sides)
         shared = a_runs & b_runs
         for number, side in enumerate(sides):
             if levels[number] >= now:
                 sides[number] = [inner for item in side for inner in _stepped(item, shared, nodes)]
-    # How much a top holds is not known; one that is shared is a run of the other side, which does know.
+    # The size of a top run is not known. If it is shared, it is an inner run on the other side, which knows
+    # its size.
     sizes = {item.ref: item.size for side in sides for item in side if type(item) is _Run and item.size}
     a, b = (
         [item._replace(size=sizes[item.ref]) if type(item) is _Run else item for item in side]
@@ -210,7 +216,7 @@ def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any
 
 
 def _stepped(item: Any, shared: set[str], nodes: Nodes) -> Sequence[Any]:
-    """A run's own runs or items; a shared run, or an item, as it is."""
+    """The runs or items in a run; a shared run, or an item, as it is."""
     if type(item) is not _Run or item.ref in shared:
         return (item,)
     node = nodes.load(item.ref)
@@ -220,7 +226,7 @@ def _stepped(item: Any, shared: set[str], nodes: Nodes) -> Sequence[Any]:
 
 
 _Block: TypeAlias = tuple[list[Any], list[Any], int]
-"""Elements of a that became those of b, after so many that stayed."""
+"""Elements of a, the elements of b in their place, and how many equal elements come before them."""
 
 
 def _blocks(a: list[Any], b: list[Any], nodes: Nodes) -> Iterator[_Block]:
@@ -236,12 +242,12 @@ def _blocks(a: list[Any], b: list[Any], nodes: Nodes) -> Iterator[_Block]:
 
 
 def _all_open(items: Sequence[Any], nodes: Nodes) -> list[Any]:
-    """Only elements: a shared run that was moved counts as what it holds."""
+    """Elements only: a shared run that moved is replaced by its elements."""
     return [e for item in items for e in (nodes.items(item.ref) if type(item) is _Run else (item,))]
 
 
 def _matchable(a: list[Any], b: list[Any], nodes: Nodes) -> tuple[list[bytes], list[bytes]]:
-    """Something to tell equal elements by: a reference that both sides have, or else the content."""
+    """Bytes that are equal for equal elements: a reference that both sides have, or else the content."""
     a_json, b_json = ([_json(item) for item in side] for side in (a, b))
     shared = set(a_json) & set(b_json)
 
@@ -258,11 +264,11 @@ def _json(item: Any) -> bytes:
 
 
 _MATCHED_MAX = 4_000_000
-"""Beyond so many possible pairs, elements between the common beginning and end are compared one by one."""
+"""With more possible pairs, elements between the common beginning and end are paired by index, for speed."""
 
 
 def _matches(a: list[bytes], b: list[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Stretches that are equal, from left to right; the last is empty, at both ends."""
+    """Equal ranges, from left to right. The last is empty and marks both ends."""
     begin = 0
     while begin < min(len(a), len(b)) and a[begin] == b[begin]:
         begin += 1

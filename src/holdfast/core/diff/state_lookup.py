@@ -1,4 +1,4 @@
-"""Single places of a stored state, read without the rest of it: only the nodes on the way there are loaded."""
+"""Reads single values of a stored state: only the nodes on the way to them are loaded."""
 
 from typing import Any, Final
 
@@ -20,13 +20,16 @@ from holdfast.core.state.nodes import (
 )
 
 ABSENT: Final = object()
-"""What is at a path that leads nowhere."""
+"""The answer for a path that does not exist."""
 
 _LEVELS_MAX: Final = 64
 
 
 class Peek:
-    """One state, looked into. What lies on the way to a place is kept: neighbours are looked at one after another."""
+    """Reads values of one state.
+
+    It keeps what is on the way, because callers ask for neighbours one after another.
+    """
 
     def __init__(self, root: Any, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -34,12 +37,12 @@ class Peek:
         self._objects: dict[str, dict[str, Any]] = {}
 
     def at(self, path: Path) -> Any:
-        """The whole value there; ABSENT. Raises Corrupt."""
+        """The whole value at a path, or ABSENT. Raises Corrupt."""
         found = self._raw(path)
         return found if found is ABSENT else gather_with(found, self._nodes)
 
     def small(self, path: Path) -> Any:
-        """The value there with whatever is stored by itself left as a reference: enough to tell what kind it is."""
+        """The value at a path, with inner nodes left as references. That is enough to see its type."""
         return self._raw(path)
 
     def _raw(self, path: Path) -> Any:

@@ -1,8 +1,8 @@
-"""What changed in a text, word by word.
+"""Finds what changed in a text, word by word.
 
-Texts are matched first by sentence, then by word inside the sentences that differ: so a long draft with an edit at each
-end costs little. The invariants: the pieces that are equal or added, joined, are the new text; those equal or removed
-the old one. The work is bounded: what is too long to be matched is removed as a whole and added as a whole.
+Texts are matched by sentence first, then by word in the sentences that differ, so a long draft with an edit
+at each end is cheap. Invariants: the equal and added pieces, joined, are the new text; the equal and removed
+ones the old text. The work is bounded: a text that is too long to match is removed and added as a whole.
 """
 
 import re
@@ -11,23 +11,26 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 _MIDDLE_CHARS_MAX: Final = 200_000
-"""A text that differs in a longer stretch than this is not cut into words at all."""
+"""If the part that differs is longer than this, it is not cut into words at all."""
 _PAIRS_MAX: Final = 16_000_000
 _EQUAL_PAIRS_MAX: Final = 50_000
-"""Beyond so many pairs of sentences or words, or of equal ones, which is what matching takes its time for, none is made."""
+"""Bounds on pairs of sentences or words, and on equal pairs, which cost the most.
+
+Beyond them nothing is matched.
+"""
 _WORD_CHARS_MAX: Final = 64
 _CONTEXT_WORDS: Final = 5
 _REWRITTEN_SHARE: Final = 0.2
-"""Where fewer words than this stayed, nobody would call it the same text."""
+"""If a smaller share of the words stayed, the text counts as rewritten."""
 
-# Scripts that are written without blanks: each character counts as a word.
+# Scripts without blanks between words: each character counts as a word.
 _CLOSE: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(rf"(\s*)([{_CLOSE}]|[^\s{_CLOSE}]{{1,{_WORD_CHARS_MAX}}}|$)")
 _SENTENCE: Final = re.compile(r".*?(?:[.!?。]+(?=\s|$)|[。\n]|$)", re.DOTALL)
 
 
 class Piece(NamedTuple):
-    """A stretch of text that stayed, went or came."""
+    """A part of the text that stayed, was removed or was added."""
 
     kind: Literal["equal", "removed", "added"]
     text: str
@@ -42,7 +45,7 @@ def word_diff(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def is_rewritten(pieces: Sequence[Piece]) -> bool:
-    """Whether so little stayed that the word for it is another text."""
+    """Whether so little stayed that this is another text."""
     sizes = {"equal": 0, "removed": 0, "added": 0}
     for kind, text in pieces:
         sizes[kind] += word_count(text)
@@ -56,7 +59,7 @@ def word_count(text: str) -> int:
 
 
 def with_context(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The same for the eye: of what stayed, only a few words around each change. Empty where nothing changed."""
+    """The pieces with equal parts cut to a few words around each change; empty if nothing changed."""
     if all(piece.kind == "equal" for piece in pieces):
         return ()
     last = len(pieces) - 1
@@ -79,15 +82,15 @@ def _shortened(text: str, *, starts: bool, ends: bool) -> str:
 
 
 def _ends(text: str) -> list[tuple[int, int]]:
-    """Where the words begin and end."""
+    """The beginnings and ends of the words."""
     return [found.span(2) for found in _WORD.finditer(text) if found[2]] or [(0, len(text))]
 
 
-# -- what both ends share, without looking at single characters ------------------------------------------------
+# -- the common beginning and end, by binary search on slices ------------------------------------------------
 
 
 def _common(old: str, new: str) -> tuple[int, int]:
-    """How many characters at the beginning and at the end are the same, up to where the words begin that are not."""
+    """How many characters are equal at the beginning and at the end, back to the edges of words."""
     begin = _common_start(old, new)
     for back in range(min(begin, _WORD_CHARS_MAX) + 1):
         if _is_edge(old, begin - back) and _is_edge(new, begin - back):
@@ -119,11 +122,11 @@ def _common_end(old: str, new: str, room: int) -> int:
 
 
 def _is_edge(text: str, at: int) -> bool:
-    """Whether a word ends or begins there: a blank, or the text's end, is on either side."""
+    """Whether a word ends or begins there: next to a blank, or at an end of the text."""
     return at in (0, len(text)) or text[at].isspace() or text[at - 1].isspace()
 
 
-# -- the middle: by sentence, then by word -----------------------------------------------------------------------
+# -- the middle: by sentence, then by word -------------------------------------------------------------------
 
 
 def _middle(old: str, new: str) -> Iterator[Piece]:
@@ -155,7 +158,7 @@ def _words(old: str, new: str) -> Iterator[Piece]:
 
 
 def _matched(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[slice, slice, bool]]:
-    """Stretches of both that are equal, or stand in each other's place."""
+    """Ranges of both that are equal, or that replace each other."""
     if not 0 < len(old) * len(new) <= _PAIRS_MAX or _equal_pairs(old, new) > _EQUAL_PAIRS_MAX:
         yield slice(0, len(old)), slice(0, len(new)), False
         return
@@ -171,7 +174,10 @@ def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Neighbours of one kind as one, empty ones left out; between two that stayed, what went comes before what came."""
+    """Merge neighbours of one kind and drop empty ones.
+
+    Between equal pieces, the removed text comes first.
+    """
     kept = gone = come = ""
     for kind, text in pieces:
         if kind == "equal" and text:
@@ -188,9 +194,8 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 def _three(kept: str, gone: str, come: str) -> Iterator[Piece]:
     blank = gone[: len(gone) - len(gone.lstrip())]
-    if blank and come.startswith(
-        blank
-    ):  # the blank before a word stayed, where another word came in its place
+    if blank and come.startswith(blank):
+        # One word replaced another: the blank before it stayed.
         kept, gone, come = kept + blank, gone[len(blank) :], come[len(blank) :]
     yield from (
         piece for piece in (Piece("equal", kept), Piece("removed", gone), Piece("added", come)) if piece.text

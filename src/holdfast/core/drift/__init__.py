@@ -1,1 +1,1 @@
-"""Rules of drift: the program asks for something else than what is recorded."""
+"""Rules of drift: the program makes another call than the one that is recorded."""

@@ -1,4 +1,4 @@
-"""Drift in a journal: stopped calls, what people decided about them, and the programs that made effects."""
+"""Folds drift: stopped calls, what people decided about them, and the programs that made effects."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -17,18 +17,18 @@ class DriftFold(FeatureFold):
 
     def __init__(self) -> None:
         self.stops: dict[str, list[Any]] = {}
-        """The event of the stop, the name of the call, and the keys of the effects that it stopped for."""
+        """The event of the stop, the name of the call, and the keys of the effects that caused the stop."""
         self.same: dict[str, str] = {}
-        """The recorded call that answers it."""
+        """The recorded call that answers it, because a person said that they are the same."""
         self.new: set[str] = set()
-        """Calls that may be made."""
+        """Calls that may be made, because a person said that they are new."""
         self.programs: list[tuple[int, dict[str, str]]] = []
-        """The modules that changed, each with the event from which on they count."""
+        """Digests of modules that changed, each with the event from which on they count."""
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A stop, a decision, an attempt, or an intent that tells of its program."""
+        """Fold a stop, a decision, an attempt, or an intent that names the modules of its program."""
         if event.kind == Kind.ATTEMPT_STARTED:
-            self.stops.clear()  # the program comes to the call again, or does not make it any more
+            self.stops.clear()  # the program reaches the call again, or does not make it any more
             return
         fields = fields_of(event.body)
         if event.kind == Kind.DRIFTED:
@@ -44,16 +44,19 @@ class DriftFold(FeatureFold):
             self.programs.append((event.seq, fields["program"]))
 
     def program_at(self, seq: int) -> dict[str, str]:
-        """The modules of the program that recorded this event, as far as they were told."""
+        """The digests of the program's modules when it recorded this event, as far as they are recorded."""
         modules: dict[str, str] = {}
-        for told_seq, told in self.programs:
-            if told_seq > seq:
+        for from_seq, changed in self.programs:
+            if from_seq > seq:
                 break
-            modules |= told
+            modules |= changed
         return modules
 
     def is_changed(self, call: "Call", now: Mapping[str, str]) -> bool:
-        """Whether another program recorded the call. A module that the journal does not know is not changed."""
+        """Whether another program recorded the call.
+
+        A module that the journal does not know is not changed.
+        """
         return any(now.get(name, digest) != digest for name, digest in self.program_at(call.seq).items())
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
@@ -70,10 +73,10 @@ class DriftFold(FeatureFold):
         self.stops = dict(data.get("drift_stops", {}))
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
-        self.programs = [(seq, told) for seq, told in data.get("programs", ())]
+        self.programs = [(seq, changed) for seq, changed in data.get("programs", ())]
 
     def call_keys(self) -> list[str]:
-        """Those that answer other calls."""
+        """The calls that answer other calls."""
         return [*self.same.values()]
 
 

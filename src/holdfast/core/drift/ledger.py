@@ -1,13 +1,13 @@
-"""The ledger of recorded once effects: those that the program of this attempt has not asked for.
+"""The ledger of recorded ``once`` effects that the program of this attempt has not asked for.
 
-An effect is in the ledger when it is done, or when nobody knows whether it is. A failure that did nothing
-is not in it, nor is what a person has set aside. The program claims an effect when it is given the outcome,
-when it is given the outcome of a step around it, or when it begins with a state that was recorded later.
+An effect is in the ledger if it is done or in doubt. A failure that did nothing is not in it, nor is an
+effect that a person abandoned. The program claims an effect when it gets the outcome, when it gets the
+outcome of a step around it, or when it begins with a state that was recorded later.
 
-The rule: a live once call stops if an effect that is not claimed was passed over (the root task made
-another call at a place where a recorded one waited before the effect), or was recorded by another program.
-Likeness only orders what a person is shown. Without either sign, unclaimed effects are those of tasks that
-have not come to them yet: an unchanged program is never stopped.
+The rule: a new ``once`` call stops if an unclaimed effect was passed over (the root task made another call at
+a place where a recorded one waited before the effect), or if another program recorded the effect. Similarity
+only orders what a person sees. Without either sign, unclaimed effects belong to tasks that have not reached
+them yet: an unchanged program is never stopped.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,14 +23,14 @@ _TOLD_UNKNOWN = "EffectUnknown"
 
 
 class Bodies(NamedTuple):
-    """How to read what a view has left behind in the journal."""
+    """How to read the bodies that a view does not hold."""
 
     intent_of: Callable[[Call], bytes]
     body_of: Callable[[Outcome], bytes]
 
 
 def ledger_of(calls: Iterable[Call], bodies: Bodies) -> list[Call]:
-    """The calls that are in the ledger, in the order in which they were begun."""
+    """The calls that are in the ledger, in the order in which they began."""
     found = [call for call in calls if call.seq and not call.abandoned and _is_effect(call, bodies)]
     return sorted(found, key=lambda call: call.seq)
 
@@ -40,25 +40,25 @@ def _is_effect(call: Call, bodies: Bodies) -> bool:
         return False
     if call.is_open or any(outcome.good for outcome in call.outcomes):
         return True
-    # The program was told that nobody knows, and went on: it may have happened.
+    # The program got EffectUnknown and continued: the effect may have happened.
     return bool(call.outcomes) and is_told_unknown(bodies.body_of(call.outcomes[-1]))
 
 
 def is_told_unknown(outcome: bytes) -> bool:
-    """Whether a failure says that nobody knows whether the effect happened."""
+    """Whether a failure is EffectUnknown: it is not known whether the effect happened."""
     error = contents_of(outcome).get("error")
     return isinstance(error, dict) and _TOLD_UNKNOWN in str(error.get("type", ""))
 
 
 def is_claimed(call: Call, calls: Mapping[str, Call], cursor_seq: int, bodies: Bodies) -> bool:
-    """Whether the program has come past the effect in this attempt."""
+    """Whether the program has got or passed the effect in this attempt."""
     if call.abandoned or not call.is_waiting or call.seq <= cursor_seq:
         return True
     return is_inside_answered(call, calls, bodies.intent_of)
 
 
 def blocking(unclaimed: Iterable[Call], passed_seq: float, is_changed: Callable[[Call], bool]) -> list[Call]:
-    """The unclaimed effects that stop a live once call. The program left the record at ``passed_seq``."""
+    """The unclaimed effects that stop a new ``once`` call. The program left the record at ``passed_seq``."""
     return [call for call in unclaimed if call.seq >= passed_seq or is_changed(call)]
 
 
@@ -69,7 +69,7 @@ NOT_PASSED = inf
 def by_likeness(
     candidates: Iterable[Call], name: str, arguments: Mapping[str, Any], args_of: Callable[[Call], Any]
 ) -> list[Call]:
-    """The most likely one first: the same tool, then the more equal arguments, then the earlier one."""
+    """The candidates, the most likely first: the same tool, more equal arguments, the earlier one."""
 
     def distance(call: Call) -> tuple[bool, int, int]:
         recorded = args_of(call)
@@ -83,10 +83,13 @@ def by_likeness(
 def is_same_by_value(
     recorded: Mapping[str, Any], asked: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> bool:
-    """Whether the arguments are equal by value. Parameters at their default that the record lacks do not count."""
-    told = {
+    """Whether the arguments are equal by value.
+
+    Parameters at their default that the record lacks do not count.
+    """
+    given = {
         name: value
         for name, value in asked.items()
         if name in recorded or name not in defaults or not are_equal(value, defaults[name])
     }
-    return are_equal(dict(recorded), told)
+    return are_equal(dict(recorded), given)

@@ -1,7 +1,7 @@
 """The recorded calls of the root task by the path that led to them.
 
-A live call of the root task is a deviation if a recorded call that the program has not asked for has the
-same path: the program has taken another way, and everything recorded later may never be asked for.
+A new call of the root task is a deviation if a recorded call that the program has not asked for has the same
+path: the program branched off, and may never ask for anything that was recorded later.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,10 @@ class RecordedPaths:
     def __init__(self, calls: Iterable[Call], intent_of: Callable[[Call], bytes]) -> None:
         self._by_path: dict[int, list[Call]] = {}
         self._by_point: dict[tuple[str, str], list[Call]] = {}
-        """Calls of journals that know no paths yet. Tasks that share a first step can swap these points."""
+        """Calls of older journals, which have no paths.
+
+        Tasks that share a first step can swap these points.
+        """
         for call in calls:
             if not call.seq or not call.is_waiting:
                 continue
@@ -28,7 +31,7 @@ class RecordedPaths:
                 self._by_point.setdefault((fields["in"], fields["after"]), []).append(call)
 
     def find(self, point: Point, name: str) -> Call | None:
-        """The recorded call that waits where this one is made; None where there is none."""
+        """The recorded call that waits where this one is made; None if there is none."""
         if point.path == NO_PATH:
             return None
         for call in self._by_path.get(point.path, ()):

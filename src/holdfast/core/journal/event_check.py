@@ -42,7 +42,7 @@ _LETTERS: Final[dict[str, dict[str, str]]] = {
 
 _FACTS: Final = {
     "was": "texts?", "lineage": "text?", "compacted": "bool?", "handed": "giver?", "agent": "text?",
-    "due_at": "time?", "lost": "seq?",
+    "due_at": "time?", "lost": "seq?", "children": "cuts?",
 }  # fmt: skip
 """The facts of a row that travel with a run to another store."""
 _OWN_FACTS: Final = {

@@ -10,6 +10,7 @@
 ``owner``       its identity in this store, made by the import and recorded beside its idempotency keys
 ``handed``      the run whose handoff it began with, and that run's store and event
 ``effects``     what happens to its origin's later effects, until its first attempt: see ``later_effects``
+``children``    descendants that a fork borrows when its program asks for them: name to run and head
 ``lost``        events up to this seq were acknowledged and are lost: a person must accept that first
 ``flattens``    it is the copy that will replace the run of this name
 
@@ -124,6 +125,7 @@ def lineages(rows: Mapping[str, RunRow]) -> dict[str, str]:
         while chain[-1].run not in names and (origin := chain[-1].origin) is not None and origin in rows:
             chain.append(rows[origin])
         root = chain[-1]
+        # The facts of a damaged root cannot be read. Its birth is a column and still names a lineage.
         found = names.get(root.run) or (root.birth[:12] if root.damage else lineage_of(chain))
         names.update(dict.fromkeys((one.run for one in chain), found))
     return {run: names[run] for run in rows}

@@ -6,7 +6,7 @@ a later effect, that effect is known to have happened. The creator of the fork c
 is never answered: a person is asked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core.journal.fold import View
@@ -39,7 +39,26 @@ def effects_behind(
     own = [found for call in view.calls.values() if (found := _of_call(run, view, call, at_seq, reader))]
     own.sort(key=lambda entry: entry["event"])
     known = {entry["key"] for entry in own}
-    return [*own, *(entry for entry in inherited if entry["key"] not in known)]
+    return [*own, *(entry for entry in inherited if child_of(entry) or entry["key"] not in known)]
+
+
+def child_of(entry: Mapping[str, Any]) -> str:
+    """The name of the child that made the effect; empty if the run itself made it."""
+    return str(entry.get("child", ""))
+
+
+def in_child(entries: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
+    """The entries of a child's own history as entries of its parent's history."""
+    for entry in entries:
+        inner = child_of(entry)
+        yield {**entry, "child": f"{name}/{inner}" if inner else name}
+
+
+def of_child(entries: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The entries that a child of this name gets when it is created: its own, and those of its children."""
+    own = [{k: v for k, v in entry.items() if k != "child"} for entry in entries if child_of(entry) == name]
+    inner = (entry for entry in entries if child_of(entry).startswith(f"{name}/"))
+    return [*own, *({**entry, "child": child_of(entry)[len(name) + 1 :]} for entry in inner)]
 
 
 def told(entries: Iterable[dict[str, Any]]) -> tuple[EffectBehind, ...]:
@@ -57,9 +76,7 @@ def blobs_of(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
     """What to do with the same call: ``answered``, ``asked``, or made ``again`` under its first key."""
-    if (
-        entry["effect"] != "once"
-    ):  # an idempotent effect happens once, however often it is made with the same key
+    if entry["effect"] != "once":  # idempotent: with the same key it is safe to repeat
         return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "again"
     return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
 

@@ -1,1 +1,1 @@
-"""Numbers and texts for people: counts, times, progress, statistics."""
+"""Rules of reports: progress, counts, statistics."""

@@ -1,6 +1,6 @@
-"""What is counted of runs: of each tool, attempt and run, where they failed; and the tally of a tool while it grows.
+"""The data of statistics: counts of tools, models, attempts and runs, failures, and the tally of a tool.
 
-Nouns without rules: how a journal is counted is ``statistics_of_runs``. A field that ends in ``_s`` is in seconds.
+``statistics`` counts the journals. A field that ends in ``_s`` is in seconds.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,17 @@ from holdfast.model.run_info import RunInfo
 
 
 class Source(NamedTuple):
-    """A run and its whole journal, a fork's with what it has borrowed; None for one that cannot be read."""
+    """A run and its whole journal, with what a fork borrows; ``events`` is None if it cannot be read."""
 
     info: RunInfo
     events: Sequence[Event] | None
 
 
 class ToolStats(NamedTuple):
-    """All calls of one name. Times are of calls that ended; ``own_s`` is without the steps inside, ``share`` is of that."""
+    """All calls of one name. Times are of calls that ended.
+
+    ``own_s`` is without the steps inside; ``share`` is its share of the ``own_s`` of all tools.
+    """
 
     name: str
     started: int
@@ -35,7 +38,7 @@ class ToolStats(NamedTuple):
 
 
 class ModelStats(NamedTuple):
-    """The calls of one model at one provider that were answered. Either may be empty: nobody said."""
+    """The answered calls of one model at one provider. Either name may be empty, if it was not recorded."""
 
     model: str
     provider: str
@@ -43,9 +46,10 @@ class ModelStats(NamedTuple):
 
 
 class AttemptStats(NamedTuple):
-    """One attempt. ``answered`` steps stood recorded when it began, and had taken ``answered_s``: it need not run them.
+    """One attempt.
 
-    ``answered_spent`` is what the model calls among them had taken.
+    It need not run ``answered`` steps, which were recorded before and had taken ``answered_s``.
+    ``answered_spent`` is what the model calls among them had cost.
     """
 
     number: int
@@ -58,10 +62,11 @@ class AttemptStats(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Where a run failed: a step, or an attempt that ended by something else. ``how`` is ``step``, or how it ended.
+    """A failure of a step, or of an attempt outside its steps. ``how`` is ``step``, or how the attempt ended.
 
-    ``step`` is the step that it was in, and empty outside of any. ``type`` and ``message`` are the exception's; of a
-    crash there is only the message, the last thing known, and ``at`` is its last sign of life. ``ended``: the attempt did.
+    ``step`` is the step that failed; empty outside of steps. ``type`` and ``message`` are those of the
+    exception; a crash has only a message, and ``at`` is its last sign of life. ``ended``: the failure ended
+    the attempt.
     """
 
     run: str
@@ -76,10 +81,10 @@ class Failure(NamedTuple):
 
 
 class RunStats(NamedTuple):
-    """One run. ``saved`` counts the steps that attempts after the first did not run again. Failures are newest first.
+    """One run. ``saved`` counts the steps that later attempts did not run again. Failures are newest first.
 
-    ``models`` are those that answered its calls, ``unanswered`` how many calls were begun and never answered (they failed
-    or were cut off, and may have to be paid for all the same), ``saved_spent`` what replayed calls had taken.
+    ``models`` answered its calls; ``unanswered`` model calls failed or were cut off (the provider may charge
+    for them); ``saved_spent`` is what replayed calls had cost.
     """
 
     run: str
@@ -98,9 +103,10 @@ class RunStats(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """One run, or all of a store: runs in the order given, tools with the most calls first, failures newest first.
+    """One run, or all of a store.
 
-    Models stand with the dearest first.
+    Runs are in the given order, tools with the most calls first, failures newest first. Models are sorted by
+    cost, the most expensive first.
     """
 
     runs: tuple[RunStats, ...]
@@ -110,7 +116,10 @@ class Stats(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """The calls of one name in a stretch of a journal that was compacted. ``ended`` are those whose time is known."""
+    """The calls of one name in a compacted range of a journal.
+
+    ``ended`` is the number of calls whose time is known.
+    """
 
     started: int = 0
     finished: int = 0
@@ -133,7 +142,7 @@ class Tally:
         self.compacted: list[Compacted] = []
 
     def add(self, part: "Compacted") -> None:
-        """Count calls in whose place a compacted event stands."""
+        """Count the calls that a compacted event replaced."""
         self.started += part.started
         self.finished += part.finished
         self.failed += part.failed
@@ -159,14 +168,14 @@ class Tally:
         )
 
     def copy(self) -> "Tally":
-        """The counts as they stand."""
+        """A copy of the counts."""
         made = Tally()
         vars(made).update(vars(self))
         made.took_s, made.compacted = self.took_s.copy(), self.compacted.copy()
         return made
 
     def stats(self, name: str, whole_s: float) -> ToolStats:
-        """The tool's line, given how much time all tools took."""
+        """The counts of the tool, given the time that all tools took."""
         return ToolStats(
             name=name,
             started=self.started,
@@ -183,8 +192,11 @@ class Tally:
 
 
 def _middle(took_s: Sequence[float], parts: Sequence[Compacted]) -> float:
-    """The median; the times of compacted calls are not known one by one, and stand at the median of their part."""
-    from statistics import median  # brings a dozen modules along, which `import holdfast` need not wait for
+    """The median.
+
+    The times of compacted calls are not known one by one, so each counts as the median of its range.
+    """
+    from statistics import median  # imports a dozen modules, which would slow down `import holdfast`
 
     if not parts:
         return round(median(took_s), 6) if took_s else 0.0

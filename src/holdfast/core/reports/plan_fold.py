@@ -1,4 +1,4 @@
-"""The plan that a program declared last, folded from its journal."""
+"""Folds the plan that a program declared last."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class PlanFold(FeatureFold):
-    """The latest plan; ``event`` is None where the program has none."""
+    """The latest plan; ``event`` is None if the program has none."""
 
     def __init__(self) -> None:
         self.event: Event | None = None
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
-        """A plan takes the place of the one before it."""
+        """Replace the plan by this one."""
         if event.key:
             self.event = event
 
@@ -32,11 +32,11 @@ class PlanFold(FeatureFold):
         self.event = load_event(data.get("plan"))
 
     def blobs(self) -> Iterator[str]:
-        """Those of a long plan."""
+        """The blob of a long plan."""
         yield from values_in(self.event.body if self.event else b"")
 
     def difference(self, after: Self) -> str:
-        """The plan must be the same."""
+        """Pruning must not change the plan."""
         mine, its = self.event, after.event
         return "plan" if (mine and mine[:7]) != (its and its[:7]) else ""
 

@@ -1,7 +1,7 @@
-"""How far a run has come: in its plan, where it has one, and when it last gave a sign of life.
+"""The progress of a run: its position in its plan, and its last sign of life.
 
-A plan is a list of words. A step of the same name, or a call in a scope of that name at the top, is taken as work on it;
-the item whose work was begun last is where the run stands. What cannot be told that way is not guessed.
+A plan is a list of names. A step of that name, or a call in a top-level scope of that name, counts as work on
+the item. The position is the item on which work began last. Nothing else is guessed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from holdfast.model.store_rows import Status
 
 
 class PlanPosition(NamedTuple):
-    """Item ``step`` of ``steps`` is being worked on, or was last; 0 before anything of the plan was begun."""
+    """Item ``step`` of ``steps`` is the one worked on last; 0 before any work on the plan."""
 
     step: int
     steps: int
@@ -28,16 +28,16 @@ class PlanPosition(NamedTuple):
 
 
 class LastSign(NamedTuple):
-    """The last sign of life: a ``beat`` of the holder, an ``event`` in the journal, or that the run was ``made``."""
+    """The last sign of life: a ``beat`` of the holder, an ``event`` of the journal, or the creation."""
 
     at: float
     kind: Literal["beat", "event", "made"]
 
 
 class Overview(NamedTuple):
-    """A run, looked at: what its journal tells, its steps in doubt and its size on disk.
+    """A run with its view, the number of its steps in doubt, and its size on disk.
 
-    Without a view, the journal cannot be read; without a size, something that it refers to cannot.
+    ``view`` is None if the journal cannot be read; ``size_bytes`` is None if a blob of it cannot.
     """
 
     info: RunInfo
@@ -45,21 +45,21 @@ class Overview(NamedTuple):
     in_doubt: int = 0
     size_bytes: int | None = None
     damage: str = ""
-    """Why the run cannot be understood, where its status is ``damaged``."""
+    """Why the run cannot be read, if its status is ``damaged``."""
 
     @property
     def tokens(self) -> int | None:
-        """What its model calls took, as far as it is known; None where nothing is known of any."""
+        """The known tokens of its model calls; None if those of no call are known."""
         return None if self.view is None else known_tokens(BUDGET.of(self.view).spent)
 
     @property
     def cost(self) -> float | None:
-        """The same in US dollars."""
+        """The known cost of its model calls in US dollars; None if that of no call is known."""
         return None if self.view is None else known_cost(BUDGET.of(self.view).spent)
 
 
 def plan_position(view: View) -> PlanPosition | None:
-    """Where the run stands in its latest plan; None where it has none."""
+    """The position of a run in its latest plan; None if it has none."""
     items = planned(PLAN.of(view).event)
     if not items:
         return None
@@ -68,7 +68,7 @@ def plan_position(view: View) -> PlanPosition | None:
     places = {item: [place for place, other in enumerate(items, 1) if other == item] for item in items}
     at = 0
     for item, _ in _begun(view, items):
-        # Of an item that stands in the plan twice, the next one is meant; where none follows, it is done again.
+        # If an item is in the plan twice, work on it means the next one; after the last, it is done again.
         at = next((place for place in places[item] if place >= at), places[item][-1])
     return PlanPosition(at, len(items), items[at - 1] if at else "")
 
@@ -81,7 +81,7 @@ def planned(plan: Event | None) -> list[str]:
 
 
 def last_sign(info: RunInfo, view: View | None) -> LastSign:
-    """When somebody or something was last heard of the run."""
+    """The last sign of life of a run."""
     event_at = view.last.at if view is not None and view.last is not None else 0.0
     beat_at = info.lease.beat_at if info.lease.owner else 0.0
     if max(event_at, beat_at) == 0.0:
@@ -90,17 +90,17 @@ def last_sign(info: RunInfo, view: View | None) -> LastSign:
 
 
 def work_on_plan(view: View) -> Iterator[tuple[str, Call]]:
-    """The items of the plan that work was begun on, in that order, each as often as it was, with the call."""
+    """The work on the plan: each call in the order in which it began, with its item."""
     return _begun(view, planned(PLAN.of(view).event))
 
 
 def latest_of_plan(view: View) -> Iterable[Call]:
-    """Of each item of the plan the call that work on it was begun with last: from these the position can be told."""
+    """The latest call of each plan item. Compaction keeps these, since they determine the position."""
     return dict(_begun(view, planned(PLAN.of(view).event))).values()
 
 
 def _begun(view: View, items: list[str]) -> Iterator[tuple[str, Call]]:
-    """The items that work was begun on, in that order, each as often as it was, with the call."""
+    """The calls that are work on these items, in the order in which they began, each with its item."""
     scopes = {scope_of("", item): item for item in items}
     for call in sorted(view.calls.values(), key=lambda call: call.seq):
         if call.seq == 0:
@@ -112,6 +112,6 @@ def _begun(view: View, items: list[str]) -> Iterator[tuple[str, Call]]:
 
 
 def _top_scope(intent: bytes) -> str:
-    """The outermost scope that a call stands in; empty for one in none, or inside a step."""
+    """The outermost scope of a call; empty if it is in none, or inside a step."""
     scope: str = fields_of(intent).get("in", "")
     return ":" + scope.split(":", 2)[1] if scope.startswith(":") else ""

@@ -1,9 +1,9 @@
-"""What runs did, in numbers: tools and how long they took, what model calls took, how attempts ended, what replay saved.
+"""Statistics of runs: tools and their times, costs of model calls, ends of attempts, and what replay saved.
 
-Made from journals alone, in one pass each; it knows no store and no words for people. The invariants: everything that
-happened is counted once, in the run where it happened, also what a rewind has left behind; the counts of a tool are
-those of the SQL view ``tool_counts`` (which does not see what was compacted), and the failures those of ``failures``; and the time inside a step is counted
-once, so that shares of time add up to 1, however steps are nested.
+They are counted from the journals alone, in one pass each. Invariants: everything is counted once, in the run
+where it happened, including what a rewind left behind. The counts of a tool agree with the SQL view
+``tool_counts`` (which does not see what was compacted), and the failures with ``failures``. The time inside a
+step is counted once, so shares of time add up to 1, however steps are nested.
 """
 
 from bisect import bisect_left
@@ -33,13 +33,13 @@ from holdfast.model.store_rows import Lease
 from holdfast.model.usage import Usage
 
 FAILURES_KEPT: Final = 20
-"""The latest failures that a compacted stretch remembers."""
+"""How many of the latest failures a compacted range keeps."""
 FAILED_ENDS: Final = frozenset({"failed", "in_doubt", "diverged"})
-"""How an attempt ends that failed. Ctrl-C and waiting for somebody are no failures; a crash has an event of its own."""
+"""The ends of attempts that count as failures. Ctrl-C and waiting do not; a crash has an event of its own."""
 
 
 def gather(sources: Iterable[Source]) -> Stats:
-    """Everything at once, journal by journal."""
+    """The statistics of these runs."""
     tallies: dict[str, Tally] = {}
     runs = tuple(_run_stats(source, tallies) for source in sources)
     whole_s = sum(tally.own_s for tally in tallies.values())
@@ -53,7 +53,7 @@ def gather(sources: Iterable[Source]) -> Stats:
 def tally_stretch(
     run: str, borrowed: Iterable[Event], own: Iterable[Event], after_seq: int, upto_seq: int
 ) -> dict[str, Any]:
-    """What the events of a stretch count for, as JSON: it is kept in their place when they are compacted."""
+    """The counts of a range of events, as JSON. A compacted event keeps them in the place of the events."""
     tallies: dict[str, Tally] = {}
     walk = _Walk(RunInfo(run, "", 0.0, 0, Lease(), None), tallies)
     for event in borrowed:
@@ -79,7 +79,7 @@ def tally_stretch(
     return {
         "kinds": kinds,
         "tools": {name: [*tally.since(before.get(name))] for name, tally in tallies.items()},
-        # The one that was under way before has come further in this stretch.
+        # The attempt that was running before the range continued in it, so it is included with its new state.
         "attempts": [
             [*attempt[:-1], [*attempt.answered_spent]] for attempt in walk.attempts[max(0, attempts - 1) :]
         ],
@@ -93,7 +93,8 @@ def _run_stats(source: Source, tallies: dict[str, Tally]) -> RunStats:
     info = source.info
     if source.events is None:
         return RunStats(info.run, "damaged", info.created_at)
-    # A checksum covers the run that an event was appended to: the first that holds is the first of its own.
+    # A checksum covers the name of the run that an event was appended to, so borrowed events fail it. They
+    # come first, so the first event that passes is the first of the run's own.
     first = bisect_left(source.events, 1, key=lambda event: is_intact(info.run, event))
     walk = _Walk(info, tallies)
     for event in source.events[:first]:
@@ -121,13 +122,13 @@ def _run_stats(source: Source, tallies: dict[str, Tally]) -> RunStats:
 def _since(
     now: dict[tuple[str, str], Spent], before: dict[tuple[str, str], Spent]
 ) -> dict[tuple[str, str], Spent]:
-    """What the models took since then."""
+    """What each model cost between two counts."""
     spent = {key: since(whole, before.get(key, NOTHING_SPENT)) for key, whole in now.items()}
     return {key: part for key, part in spent.items() if part.calls}
 
 
 def _models(models: Iterable[ModelStats]) -> tuple[ModelStats, ...]:
-    """The models, each once, the dearest first; where that says nothing, the one with the most tokens."""
+    """The models, each once, the most expensive first, then those with the most tokens."""
     sums: dict[tuple[str, str], Spent] = {}
     for model, provider, spent in models:
         sums[model, provider] = total((sums.get((model, provider), NOTHING_SPENT), spent))
@@ -136,13 +137,13 @@ def _models(models: Iterable[ModelStats]) -> tuple[ModelStats, ...]:
 
 
 def _attempt(*fields: Any) -> AttemptStats:
-    """An attempt as a compacted event has it."""
+    """An attempt from the data of a compacted event."""
     attempt = AttemptStats(*fields)
     return attempt._replace(answered_spent=Spent(*attempt.answered_spent))
 
 
 class _Walk:
-    """Goes through one journal. What is borrowed is folded, and counts for the run where it happened."""
+    """Walks through one journal. Borrowed events are folded but not counted: they count for their own run."""
 
     def __init__(self, info: RunInfo, tallies: dict[str, Tally]) -> None:
         self.attempts: list[AttemptStats] = []
@@ -150,7 +151,7 @@ class _Walk:
         self.started, self.own_s = 0, 0.0
         self.models: dict[tuple[str, str], Spent] = {}
         self.unanswered = 0
-        """Model calls that were begun and not answered."""
+        """How many model calls began and were not answered."""
         self._usages: dict[int, Usage] = {}
         self._info, self._tallies = info, tallies
         self._view = View()
@@ -158,11 +159,14 @@ class _Walk:
         self._borrowed_seq = 0
         self._inside: dict[str, str] = {}
         self._inner_s: dict[str, float] = {}
-        """Per step, the time that steps inside it took since it was begun."""
+        """Per step, the time that steps inside it took since it began."""
         self._own_s: dict[int, float] = {}
 
     def borrow(self, event: Event) -> None:
-        """Fold an event of another run; only how long its steps took is remembered, to tell what is saved."""
+        """Fold an event of another run.
+
+        Times and costs of its steps are kept, to compute what replay saves.
+        """
         self._fold(event)
         self._borrowed_seq = event.seq
         if event.kind == Kind.STEP_STARTED:
@@ -186,7 +190,7 @@ class _Walk:
             self._view.add(event)
 
     def close(self) -> None:
-        """What the journal cannot tell by itself: how the attempt stands that has no end, and what is in doubt."""
+        """Add what the journal alone does not say: how an attempt without an end is, and steps in doubt."""
         info, view = self._info, self._view
         if view.crashed_attempt is not None and self.attempts:
             self.attempts[-1] = self.attempts[-1]._replace(how=info.status)
@@ -203,7 +207,7 @@ class _Walk:
     def _tally(self, name: str) -> Tally:
         return self._tallies.setdefault(name, Tally())
 
-    # -- steps -------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     def _step_started(self, event: Event, body: dict[str, Any]) -> None:
         self._tally(event.name).started += 1
@@ -217,7 +221,7 @@ class _Walk:
 
     def _step_retried(self, event: Event, _: dict[str, Any]) -> None:
         self._tally(event.name).retried += 1
-        self._inner_s[event.key] = 0.0  # the time of an outcome is that of its last try
+        self._inner_s[event.key] = 0.0  # an outcome records the time of its last try only
 
     def _step_finished(self, event: Event, body: dict[str, Any]) -> None:
         self._tally(event.name).finished += 1
@@ -234,7 +238,7 @@ class _Walk:
 
     def _step_settled(self, event: Event, body: dict[str, Any]) -> None:
         if body.get("via") == "origin":
-            return  # it happened in the run that this one was forked from
+            return  # it happened in the run that this one is a fork of
         if body["how"] == "done":
             self._tally(event.name).finished += 1
             self._pay(event, body)
@@ -242,16 +246,19 @@ class _Walk:
             self._failed(event, body)
 
     def _took(self, event: Event, body: dict[str, Any]) -> None:
-        if "ms" in body:  # a failure that nobody saw happen has none
+        if "ms" in body:  # a failure that was settled later has no time
             own_s = self._time(event, body)
             self._tally(event.name).took_s.append(body["ms"] / 1000)
             self._tally(event.name).own_s += own_s
             self.own_s += own_s
 
     def _time(self, event: Event, body: dict[str, Any]) -> float:
-        """Note how long a step took, for itself and for the one around it; the time without the steps inside."""
+        """Note how long a step took, for itself and for the step around it.
+
+        Returns the time without inner steps.
+        """
         took_s: float = body.get("ms", 0.0) / 1000
-        # Steps side by side may take longer together than the one around them.
+        # Parallel inner steps may take longer in total than the step around them.
         own_s = max(0.0, took_s - self._inner_s.get(event.key, 0.0))
         parent = self._inside.get(event.key)
         if parent in self._inner_s:
@@ -267,14 +274,14 @@ class _Walk:
             self.unanswered -= 1
 
     def _usage(self, event: Event, body: dict[str, Any]) -> Usage | None:
-        """What a model call took; it is remembered, to tell what is saved."""
+        """The usage of a model call. It is kept, to compute what replay saves."""
         if "usage" not in body:
             return None
         usage = self._usages[event.seq] = usage_of(body["usage"])
         return usage
 
     def _compacted(self, _: Event, body: dict[str, Any]) -> None:
-        """The sums of what it has replaced; the attempt that was under way then is known to have come further."""
+        """Add the counts of the replaced events. The attempt that was running before them is updated."""
         tallies = body.get("tallies")
         if tallies is None:
             return
@@ -294,22 +301,22 @@ class _Walk:
             self.models[model, provider] = total((before, Spent(*spent)))
         self.unanswered += tallies.get("unanswered", 0)
 
-    # -- attempts ----------------------------------------------------------------------------------------------
+    # -- attempts --------------------------------------------------------------------------------------------
 
     def _attempt_started(self, event: Event, _: dict[str, Any]) -> None:
         steps = [call for call in self._view.calls.values() if call.seq]  # marks have no intent
         recorded = [outcome.seq for call in steps if not call.abandoned for outcome in call.outcomes]
         saved_s = round(sum((self._own_s.get(seq, 0.0) for seq in recorded), 0.0), 6)
-        standing = (self._view.attempts[-1].number, "running", event.at, None)
+        begun = (self._view.attempts[-1].number, "running", event.at, None)
         saved = NOTHING_SPENT
         for seq in recorded:
             if seq in self._usages:
                 saved = plus(saved, self._usages[seq])
-        self.attempts.append(AttemptStats(*standing, len(recorded), saved_s, saved))
+        self.attempts.append(AttemptStats(*begun, len(recorded), saved_s, saved))
 
     def _attempt_crashed(self, event: Event, body: dict[str, Any]) -> None:
         self._end("crashed", None)
-        # The successor's time tells when the crash was found; the failure was when it last gave a sign of life.
+        # The next attempt wrote this event when it found the crash. The failure was at the last sign of life.
         seen = event._replace(at=max(self._events[-2].at, body.get("last_beat_at", 0.0)))
         self._fail(seen, "crashed", self._step_cut_off(), {"message": body["last"]}, ended=True)
 
@@ -329,10 +336,10 @@ class _Walk:
 
     def _run_rewound(self, _: Event, __: dict[str, Any]) -> None:
         if self.attempts and self.attempts[-1].how == "running":
-            self._end("crashed", None)  # only a run that nobody holds is rewound
+            self._end("crashed", None)  # a rewind takes the lease, so the attempt had ended without a record
 
     def _step_cut_off(self) -> str:
-        """The step that the last attempt began last and that never reported back."""
+        """The latest step of the last attempt that never reported back."""
         since = self._view.attempts[-1].event.seq
         return next((call.name for call in reversed(self._view.open_calls()) if call.seq > since), "")
 

@@ -1,4 +1,4 @@
-"""Two calls side by side: whether their arguments are equal by value, and what differs."""
+"""Compares the arguments of two calls: whether they are equal by value, and what differs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,10 @@ _ABSENT: Any = object()
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal in Python: ``1`` and ``1.0`` are; ``1`` and ``True`` count as different."""
+    """Whether two JSON values are equal in Python: ``1`` and ``1.0`` are.
+
+    ``1`` and ``True`` count as different.
+    """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -18,14 +21,14 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """The arguments that differ, one line each, as JSON; ``-`` recorded, ``+`` asked for now."""
+    """The arguments that differ, one line each: ``-`` as recorded, ``+`` as called now."""
     lines = []
     for name in sorted({*recorded, *asked}):
         before, now = recorded.get(name, _ABSENT), asked.get(name, _ABSENT)
         if before != now:
             lines += [f"  - {name}: {_short(before)}"] if before is not _ABSENT else []
             lines += [f"  + {name}: {_short(now)}"] if now is not _ABSENT else []
-    return "\n".join(lines) or "  (the arguments are the same; the call stands at another place)"
+    return "\n".join(lines) or "  (the arguments are the same; the call is at another place)"
 
 
 def _short(value: Any, chars_max: int = 200) -> str:

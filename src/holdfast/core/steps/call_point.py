@@ -2,19 +2,20 @@
 
 The path is a running hash of the calls that the root task has finished, without their counts. So a program
 that runs again with the same answers has the same path at the same place, however its other tasks are
-scheduled. Other tasks have no path: two of them may swap the counts of equal calls between two attempts.
+scheduled. Other tasks have no path, because two of them may swap the counts of equal calls between two
+attempts.
 """
 
 from typing import Final, NamedTuple
 
 UNKNOWN_AFTER = "?"
-"""A thread without context: its point is not known, and nothing is judged by it."""
+"""The place of a call from a thread without context. It is unknown, so drift detection does not use it."""
 
 NO_PATH: Final = -1
-"""The call is not the root task's, or an older version recorded the state that the program began with."""
+"""The call is not of the root task, or an older version recorded the state that the program began with."""
 ROOT_PATH: Final = 1
-"""Where the root task begins."""
-_MASK: Final = (1 << 63) - 1  # a signed 64-bit number, which every JSON reader of ours takes whole
+"""The path at the beginning of the root task."""
+_MASK: Final = (1 << 63) - 1  # a signed 64-bit number, which all our JSON readers keep exactly
 _NEXT: Final = 0x9E3779B97F4A7C15
 _INSIDE: Final = 0xC2B2AE3D27D4EB4F
 
@@ -29,10 +30,10 @@ class Point(NamedTuple):
 
 
 def path_after(path: int, key: str) -> int:
-    """The path behind a call with this key. The key is a hash, so a product and a sum mix it well enough."""
+    """The path after a call with this key. The key is a hash, so a product and a sum mix it well enough."""
     return path if path < 0 else (path * _NEXT + int(key.partition(".")[0], 16)) & _MASK
 
 
 def path_inside(path: int, key: str) -> int:
-    """The path at the start of what a call does. When the call is over, the calls inside do not count."""
+    """The path at the beginning of a call's body. After the call, the calls inside it do not count."""
     return path if path < 0 else (path * _INSIDE + int(key.partition(".")[0], 16)) & _MASK

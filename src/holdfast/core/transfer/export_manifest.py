@@ -1,7 +1,7 @@
-"""The manifest of an export: how it is written, and everything that must hold of one that is read.
+"""Writes the manifest of an export, and checks one that is read.
 
-It decides from the manifest alone. What the parts hold is checked by whoever reads them; their names follow from what
-they are, so that a manifest cannot lead anybody out of its own directory.
+It checks the manifest alone; the importer checks the other parts. Names of parts are computed from their
+content, so a forged manifest cannot make the importer read a path outside the export.
 """
 
 import re
@@ -19,11 +19,14 @@ from holdfast.core.journal.event_check import (
 )
 from holdfast.core.journal.names import check_run_id
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.exports import ExportedChild, ExportedInbox, ExportedRun, Manifest, SingleUse
 
 FORMAT: Final = "holdfast-export"
-VERSION: Final = 2
-"""2: a line of an event has its chain; the export of a moved run says that it is for a single use, and where it came from."""
+VERSION: Final = 3
+"""Since version 2 a line of an event has its chain, and the export of a moved run has ``single_use``.
+
+Version 3 has children. An export without children is written as version 2, which older versions can read.
+"""
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"
 _NAME_CHARS_MAX: Final = 60
@@ -32,17 +35,22 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def run_file(number: int, run: str) -> str:
-    """The part with a run's events: a name that every file system takes, and that tells people which run it is."""
+    """The name of the part with a run's events: valid on every file system, and readable."""
     return f"runs/{number}-{_UNSAFE.sub('_', run)[:_NAME_CHARS_MAX]}.jsonl"
 
 
 def blob_file(address: str) -> str:
-    """The part with a blob's content. Its name is its hash."""
+    """The name of the part with a blob's content: its hash."""
     return f"blobs/{address}"
 
 
+def child_place(number: int) -> str:
+    """The prefix of the names of all parts of a child's export."""
+    return f"children/{number}/"
+
+
 def files_of(manifest: Manifest) -> list[str]:
-    """Every part, in the order in which an export has them."""
+    """The names of the run's own parts, in the order of the export. The parts of its children follow."""
     inbox = [manifest.inbox.file] if manifest.inbox else []
     return [MANIFEST, *(run.file for run in manifest.runs), *inbox, *map(blob_file, manifest.blobs)]
 
@@ -53,28 +61,29 @@ def sealed(manifest: Manifest) -> Manifest:
 
 
 def write(manifest: Manifest) -> bytes:
-    """The manifest as it stands in an export."""
+    """The bytes of the manifest in an export."""
     assert manifest.sha256, "a manifest is written with its hash"
     return _text(manifest)
 
 
 def read(data: bytes, path: str) -> Manifest:
-    """The manifest, if it is one that this Holdfast can read and every word of it holds together.
+    """The manifest, if this version can read it and it is consistent.
 
-    Raises NotAnExport, NewerExport, DamagedExport, each naming ``path``.
+    Raises NotAnExport, NewerExport or DamagedExport, each naming ``path``.
     """
     content = _content(data, path)
     try:
         manifest = _parsed(content)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedExport(path=path, problem=f"has a manifest that makes no sense: {error}") from error
+    # Writing it again must give the same bytes: otherwise a part of it is not covered by the hash.
     if _text(manifest) != data or _hash(manifest) != manifest.sha256:
         raise DamagedExport(path=path, problem="has a manifest that was changed after it was written")
     _check(manifest, path)
     return manifest
 
 
-# -- its text ---------------------------------------------------------------------------------------------------
+# -- its text ------------------------------------------------------------------------------------------------
 
 
 def _text(manifest: Manifest) -> bytes:
@@ -83,8 +92,12 @@ def _text(manifest: Manifest) -> bytes:
     fields = {**manifest._asdict(), "runs": runs, "inbox": inbox}
     version = fields.pop("version")
     single_use = fields.pop("single_use")
+    children = fields.pop("children")
+    # The hashes of older versions were made without the later fields.
     if version > 1:
         fields["single_use"] = single_use and single_use._asdict()
+    if version > 2:
+        fields["children"] = [child._asdict() for child in children]
     return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
 
 
@@ -104,7 +117,7 @@ def _content(data: bytes, path: str) -> dict[str, Any]:
         raise NewerExport(
             path=path, problem=f"is of version {version}; this Holdfast knows versions up to {VERSION}"
         )
-    if version not in {1, VERSION} or type(version) is not int:
+    if version not in {1, 2, VERSION} or type(version) is not int:
         raise DamagedExport(path=path, problem=f"has a manifest of version {version!r}")
     return content
 
@@ -113,8 +126,10 @@ def _parsed(content: dict[str, Any]) -> Manifest:
     runs = tuple(ExportedRun(**run) for run in content.pop("runs"))
     inbox = content.pop("inbox")
     single_use = content.pop("single_use") if content["version"] > 1 else None
+    children = content.pop("children") if content["version"] > 2 else ()
     manifest = Manifest(
         **{**content, "blobs": tuple(content["blobs"])},
+        children=tuple(ExportedChild(**child) for child in children),
         runs=runs,
         inbox=None if inbox is None else ExportedInbox(**inbox),
         single_use=None if single_use is None else SingleUse(**single_use),
@@ -124,7 +139,7 @@ def _parsed(content: dict[str, Any]) -> Manifest:
 
 
 def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
-    """JSON has few types, but the right one must stand in each place: nobody asks again later."""
+    """Checks the type of every field. Later code relies on it and does not check again."""
     texts: list[object] = [manifest.run, manifest.sha256, *manifest.blobs]
     numbers: list[object] = []
     for run in runs:
@@ -137,6 +152,7 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
         texts += [manifest.inbox.file, manifest.inbox.sha256]
         numbers.append(manifest.inbox.letters)
     texts += manifest.single_use or ()
+    texts += [text for child in manifest.children for text in child]
     if type(manifest.moved) is not bool:
         raise TypeError(f"moved is {manifest.moved!r}")
     for text in texts:
@@ -147,7 +163,7 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
             raise TypeError(f"{number!r} is no number")
 
 
-# -- what it says -----------------------------------------------------------------------------------------------
+# -- what it says --------------------------------------------------------------------------------------------
 
 
 def _check(manifest: Manifest, path: str) -> None:
@@ -167,6 +183,17 @@ def _check(manifest: Manifest, path: str) -> None:
         refuse(f"holds {manifest.inbox.letters:,} letters")
     if list(manifest.blobs) != sorted(set(manifest.blobs)) or not all(map(_HASH.fullmatch, manifest.blobs)):
         refuse("lists blobs that are none")
+    _check_children(manifest, refuse)
+
+
+def _check_children(manifest: Manifest, refuse: Any) -> None:
+    names = [child.run for child in manifest.children]
+    if len(names) > limits.EXPORT_RUNS_MAX:
+        refuse(f"holds {len(names):,} children")
+    if len({*names, manifest.run}) != len(names) + 1:
+        refuse("holds a child twice")
+    if bool(names) != (manifest.version > 2):
+        refuse("does not say whether it has children")
 
 
 def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:
@@ -183,7 +210,7 @@ def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:
 
 
 def _check_lineage(manifest: Manifest, refuse: Any) -> None:
-    """Each run was forked from the next, at a point that lies before its own end; no run is its own ancestor."""
+    """Checks that each run is a fork of the next, before its own end, and that no run is its own ancestor."""
     names = [run.run for run in manifest.runs]
     if not names or names[0] != manifest.run:
         refuse("does not hold the run that it names")

@@ -1,7 +1,7 @@
-"""A move: one run leaving one store, known by the event that sealed it there.
+"""A move: one run leaves one store. The event that sealed the run there identifies the move.
 
-The same move is written to a file as often as somebody asks for it, so it is not the file that counts but the seal: its
-id is the same in every file of it, also in those that older versions wrote.
+A person may export the same move to several files. All of them have the same id, made from the seal, so only
+one of them can be imported. This also holds for files of older versions.
 """
 
 from hashlib import sha256
@@ -16,27 +16,30 @@ _ID_CHARS: Final = 32
 
 
 class Taken(NamedTuple):
-    """Who took a move: the owner id that the import minted, its store, and when. Names no run: it outlives an erased one."""
+    """Who took a move: the owner id of the import, its store, and when.
+
+    It names no run, so it outlives an erased run.
+    """
 
     owner: str
     store: str
     at: float
     is_done: bool
-    """Whether the run was let act there; until then the import was cut off, or is going on."""
+    """Whether the import is complete and the run may act there. If not, the import runs or was cut off."""
 
 
 def move_of(birth: str, seal: Event) -> str:
-    """The id of the move that this event sealed a run for."""
+    """The id of the move for which this event sealed a run."""
     return sha256(f"{birth}\0{seal.seq}\0{seal.at!r}\0{seal.fence}".encode()).hexdigest()[:_ID_CHARS]
 
 
 def written(taken: Taken) -> bytes:
-    """As it stands in its record."""
+    """The body of the record."""
     return dumps(taken._asdict())
 
 
 def read(body: bytes) -> Taken | None:
-    """What a record tells; None where it makes no sense."""
+    """The content of a record; None if it is malformed."""
     try:
         fields: Any = loads(body)
         taken = Taken(**fields)

@@ -152,7 +152,7 @@ def _copied(
     if sum(map(len, new.values())) <= _ATTACHED_BYTES_MAX:
         blobs = [Blob(address, pack(piece)) for address, piece in new.items()]
     else:
-        from holdfast.engine.transfer.import_ import Blobs  # late: most programs never import a run
+        from holdfast.engine.transfer.blob_batch import Blobs  # late: most programs never import a run
 
         batches = Blobs(held.session)
         for address, piece in new.items():

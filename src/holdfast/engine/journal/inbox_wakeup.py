@@ -42,7 +42,7 @@ class InboxWakeup:
         self._listeners: dict[int, tuple[str, Cursor, Callable[[], None]]] = {}
         self._thread: Thread | None = None
 
-    def standing(self, run: str, letters: int | None = None) -> Cursor:
+    def cursor_of(self, run: str, letters: int | None = None) -> Cursor:
         """The run's cursor now; ``letters`` is how many the caller has just read, if it has."""
         if letters is None:
             records = self._store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
@@ -56,7 +56,7 @@ class InboxWakeup:
         while (left_s := until - SystemClock.monotonic()) > 0:
             if not self._store.wait({run: seen}, timeout_s=left_s):
                 return
-            now = self.standing(run)
+            now = self.cursor_of(run)
             if _rings(seen, now):
                 return
             seen = now
@@ -83,7 +83,7 @@ class InboxWakeup:
             try:
                 moved = self._store.wait(cursors, timeout_s=_SLICE_S)
                 for run in moved:
-                    self._answer(run, self.standing(run))
+                    self._answer(run, self.cursor_of(run))
             except Exception as error:  # noqa: BLE001 - if this thread died, no waiter would ever be woken
                 # Wake every waiter: each reads the inbox itself, and raises the error in its own task.
                 if not isinstance(error, HoldfastError):

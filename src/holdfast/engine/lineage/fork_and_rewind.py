@@ -5,11 +5,13 @@ old branch as a fork, and then one event under the run's lease.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
 first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
-rewind killed between row and event leaves an extra fork of the head, and the run unchanged.
+rewind killed between row and event leaves an extra fork of the head, and the run unchanged. Children begun
+after the point are rewound to their beginning first, under their own leases: docs/adr/032-children.md.
 """
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from orjson import dumps, loads
@@ -20,8 +22,9 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import is_once
-from holdfast.core.journal.run_row_facts import facts_of
-from holdfast.core.lineage.later_effects import Reader, blobs_of, effects_behind, told
+from holdfast.core.journal.run_row_facts import facts_of, with_facts
+from holdfast.core.lineage.children import ChildrenAt, Descendant
+from holdfast.core.lineage.later_effects import Reader, blobs_of, child_of, effects_behind, in_child, told
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
@@ -30,9 +33,10 @@ from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
+from holdfast.engine.lineage.descendants import children_at, cuts_of
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.maintenance_hold import restless
+from holdfast.engine.run.maintenance_hold import Hold, holding, restless
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, Runtime, drive
@@ -49,7 +53,7 @@ from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import fields_of, rewritten, values_in
 from holdfast.model.events import COVERING, Event, Kind, covers_from
 from holdfast.model.run_info import EffectBehind
-from holdfast.model.store_rows import Blob, RunRow, Status
+from holdfast.model.store_rows import OVER, Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
 TRIES = 50
@@ -62,6 +66,8 @@ class Forked(NamedTuple):
 
     row: RunRow
     behind: tuple[EffectBehind, ...]
+    later_children: tuple[str, ...]
+    """Descendants of the origin that were begun behind the point."""
 
 
 class Rewound(NamedTuple):
@@ -72,6 +78,8 @@ class Rewound(NamedTuple):
     kept: str
     behind: tuple[EffectBehind, ...] = ()
     """The effects after ``to_seq``."""
+    later_children: tuple[str, ...] = ()
+    """Descendants that were begun after it: the kept branch has them now."""
 
 
 def fork(
@@ -90,10 +98,12 @@ def fork(
     check_run_id(name)
     check_is_whole(row)
     drafts = [*_overrides(session, row, at_seq, overrides), *notes]
-    behind = entries_behind(session.store, row.run, at_seq)
+    behind, children = all_entries_behind(session.store, row, at_seq)
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
-    says_effects = bool(behind) or repeats != "answer"
-    body = dumps({"effects": repeats}) if says_effects else b"{}"
+    is_told = bool(behind) or repeats != "answer"
+    # The children that it borrows are in the row: an ended child gets its own part of them, and no event.
+    facts = {"effects": repeats if is_told else None, "children": cuts_of(children.begun)}
+    body = dumps({fact: value for fact, value in facts.items() if value is not None})
     for _ in range(TRIES):
         origin = origin_at(session.store, row.run, at_seq)  # in each round: it may have been pruned since
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
@@ -106,10 +116,11 @@ def fork(
     else:
         raise restless(session.store, row.run)
     made = made._replace(head=at_seq)
-    if not drafts and not says_effects:
-        return Forked(made, ())
-    _append(session, made, [forked_of(made, behind, repeats if says_effects else ""), *drafts])
-    return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind))
+    later = tuple(one.run for one in children.later)
+    if not drafts and not is_told:
+        return Forked(made, (), later)
+    _append(session, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
+    return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind), later)
 
 
 def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, Any]]:
@@ -120,22 +131,52 @@ def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, An
     return _behind(store, run, load(store, run), at_seq)
 
 
+def entries_of(store: StorePort, children: Sequence[Descendant]) -> list[dict[str, Any]]:
+    """All effects of these children, as a fork of their parent records them."""
+    return [entry for one in children for entry in in_child(entries_behind(store, one.run, 0), one.name)]
+
+
+def all_entries_behind(store: StorePort, row: RunRow, at_seq: int) -> tuple[list[dict[str, Any]], ChildrenAt]:
+    """The effects behind an event, those of children begun later included; and the children."""
+    children = children_at(store, row, at_seq)
+    return [*entries_behind(store, row.run, at_seq), *entries_of(store, children.later)], children
+
+
 def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[str, Any]]:
     pager = Pager(store, run)
     reader = Reader(
         lambda call: pager.body_of(call.seq) if call.body is None else call.body,
         lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
     )
-    inherited = entries_told(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
-    return effects_behind(run, view, at_seq, reader, inherited.values())
+    listed = entries_listed(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
+    # A child that exists lists its own effects, and those that its parent listed for it.
+    inherited = [entry for entry in listed if not is_born(store, run, child_of(entry))]
+    return effects_behind(run, view, at_seq, reader, inherited)
+
+
+def is_born(store: StorePort, run: str, child: str) -> bool:
+    """Whether a child, or one that it is a descendant of, has a journal."""
+    while child:
+        row = store.find_run(f"{run}/{child}")
+        if row is not None and row.head:
+            return True
+        child = child.rpartition("/")[0]
+    return False
+
+
+def entries_listed(store: StorePort, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The effects that fork and rewind events list, of the run and its children; a later entry wins."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in events:
+        found.update(
+            {(child_of(entry), entry["key"]): entry for entry in loads(content_in(store, event)) or ()}
+        )
+    return list(found.values())
 
 
 def entries_told(store: StorePort, events: Sequence[Event]) -> dict[str, dict[str, Any]]:
-    """The effects that fork and rewind events list, by the keys of their calls; a later event wins."""
-    found: dict[str, dict[str, Any]] = {}
-    for event in events:
-        found.update({entry["key"]: entry for entry in loads(content_in(store, event)) or ()})
-    return found
+    """Those of the run itself, by the keys of their calls."""
+    return {entry["key"]: entry for entry in entries_listed(store, events) if not child_of(entry)}
 
 
 def check_free(store: StorePort, name: str) -> None:
@@ -220,10 +261,10 @@ def rewind(
     """
     store = session.store
     check_may_act(store, row)
-    lease = drive(take(BLOCKING, store, session.clock, row.run, session.lease_s))
-    try:
-        before, row = row, held_row(store, row.run)
-        if row.birth != before.birth:  # then ``to_seq`` is about another run
+    with ExitStack() as held:
+        hold = held.enter_context(holding(session, row.run))
+        before, row = row, hold.row()
+        if row.birth != before.birth:  # the event that was named is another run's
             raise StoreUnavailable(
                 store=store.url, problem=f"run {row.run} was erased and created again while it was rewound"
             )
@@ -231,28 +272,82 @@ def rewind(
         raw = read_all(store, row.run)
         _check_kept(raw, row.run, to_seq, row.head)
         events = effective(raw)
-        head = events[-1].seq
-        status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
-        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
-        kept = _keep(session, row.run, head, status)
         view = fold(events)
-        body = {
-            "to_seq": to_seq,
-            "kept": kept,
-            "attempts": view.next_attempt - 1,
-            "spent": [*BUDGET.of(view).spent],
-            "worked_s": view.worked_upto_last_s,
-        }
-        journal = Journal(store, session.committer, row.run, lease.fence, head)
+        children = children_at(store, row, to_seq, view)
+        later = [one for one in children.later if one.run.startswith(f"{row.run}/")]
+        holds = [held.enter_context(holding(session, one.run)) for one in later]
         notes = () if bring_back is None else bring_back()
-        behind = _behind(store, row.run, view, to_seq)
-        rewound = _with_effects(
-            Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else ""
-        )
-        _append_all(journal, [rewound, *notes], session.clock.wall(), status)
-    finally:
-        give_back(store, row.run, lease.fence)
-    return Rewound(row.run, to_seq, kept, told(behind))
+        everything = children_at(store, row, row.head).begun
+        moved = {one.name for one in later}
+        cuts = cuts_of([one for one in everything if one.name not in moved])
+        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
+        kept = _keep(session, row, cuts)
+        # Children first: killed in between, the empty ones know their effects when they are asked for again.
+        behind: list[dict[str, Any]] = []
+        for one, each in zip(later, holds, strict=True):
+            entries = _keep_child(session, each, f"{kept}/{one.name}", repeats)
+            behind += in_child(entries, one.name)
+            hold.beat()
+        own = _behind(store, row.run, view, to_seq)
+        unborn = entries_of(store, [one for one in children.later if one.name not in moved])
+        _move_back(session, hold, row, view, to_seq, kept, [*own, *unborn], repeats, notes)
+        _forget_cuts(hold, session, [one.name for one in children.later if one.name not in moved])
+    names = tuple(one.run for one in children.later)
+    return Rewound(row.run, to_seq, kept, told([*own, *unborn, *behind]), names)
+
+
+def _move_back(
+    session: StoreSession,
+    hold: Hold,
+    row: RunRow,
+    view: View,
+    to_seq: int,
+    kept: str,
+    behind: Sequence[dict[str, Any]],
+    repeats: str,
+    notes: Sequence[Draft] = (),
+) -> None:
+    """Append the rewind, under the run's lease."""
+    body = {
+        "to_seq": to_seq,
+        "kept": kept,
+        "attempts": view.next_attempt - 1,
+        "spent": [*BUDGET.of(view).spent],
+        "worked_s": view.worked_upto_last_s,
+    }
+    status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED if to_seq else Status.QUEUED
+    journal = Journal(session.store, session.committer, row.run, hold.fence, view.head)
+    rewound = _with_effects(Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else "")
+    _append_all(journal, [rewound, *notes], session.clock.wall(), status)
+
+
+def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> list[dict[str, Any]]:
+    """Keep a child's history under another name, and empty the child; the effects that it had."""
+    store, row = session.store, hold.row()
+    check_may_act(store, row)
+    view = load(store, row.run)
+    status = row.status if row.status in {*OVER, Status.IDLE} else Status.INTERRUPTED
+    for _ in range(TRIES):
+        if branch(session, kept, status, hold.row(), view.head):
+            break
+        check_free(store, kept)
+    else:
+        raise restless(store, row.run)
+    behind = _behind(store, row.run, view, 0)
+    _move_back(session, hold, row, view, 0, kept, behind, repeats)
+    if row.agent:
+        store.set_due(row.run, fence=hold.fence, due_at=None)
+    return behind
+
+
+def _forget_cuts(hold: Hold, session: StoreSession, names: Sequence[str]) -> None:
+    """Remove cuts of children that were begun after the point to which a fork was rewound."""
+    for _ in range(TRIES if names else 0):
+        row = hold.row()
+        cuts = {name: cut for name, cut in facts_of(row).get("children", {}).items() if name not in names}
+        body = with_facts(row, children=cuts or None)
+        if session.store.swap_run(row.run, revision=row.revision, status=row.status, body=body):
+            return
 
 
 def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
@@ -260,13 +355,17 @@ def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: st
         drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
 
 
-def _keep(session: StoreSession, run: str, head: int, status: str) -> str:
+def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> str:
+    """A fork of the head, under a free name: the old branch, with the children that it borrows."""
+    run = row.run
+    status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED
+    body = dumps({"children": cuts}) if cuts else b"{}"
     for number in range(1, BRANCHES_MAX + 1):
         name = f"{run}~{number}"
         for _ in range(TRIES):
             origin = session.store.find_run(run)
             assert origin is not None, f"run {run} vanished under its holder"
-            if branch(session, name, status, origin, head) is not None:
+            if branch(session, name, status, origin, row.head, body=body) is not None:
                 return name
             if session.store.find_run(name) is not None:
                 break
@@ -282,7 +381,8 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     if row.origin is None or view.head != row.origin_seq:
         return None
     repeats = facts_of(row).get("effects", "")
-    behind = entries_behind(store, row.origin, row.origin_seq) if repeats else []
+    origin = store.find_run(row.origin) if repeats else None
+    behind = all_entries_behind(store, origin, row.origin_seq)[0] if origin is not None else []
     return forked_of(row, behind, repeats)
 
 
@@ -348,7 +448,10 @@ def later_effects(session: StoreSession, run: str, seq: int) -> list[str]:
             started[event.key] = event.name
         elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED} and event.key in started:
             found[event.seq] = started[event.key]
-    return [name for at, name in sorted(found.items()) if at > seq]
+    row = session.store.find_run(run)
+    children = () if row is None else entries_of(session.store, children_at(session.store, row, seq).later)
+    inner = [entry["step"] for entry in children if entry["effect"] == "once" and entry["how"] == "done"]
+    return [*(name for at, name in sorted(found.items()) if at > seq), *inner]
 
 
 def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:

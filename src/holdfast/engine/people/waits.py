@@ -187,7 +187,7 @@ class InboxWait:
         held, runtime = self._held, self._runtime
         journal = held.require_journal(self._what)
         found, count = await runtime.store(inbox.looked_through, held.store, held.run)
-        self._seen = await runtime.store(held.session.wakeup.standing, held.run, count)
+        self._seen = await runtime.store(held.session.wakeup.cursor_of, held.run, count)
         if self._seen.fence != journal.fence:
             row = await runtime.store(held.store.find_run, held.run)
             journal.lost = row.lease if row is not None else journal.lost

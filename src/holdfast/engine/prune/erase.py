@@ -1,24 +1,30 @@
-"""Erases a run: removes every trace of it from the store's files, and nothing that another run needs.
+"""Erases a run and its descendants: removes every trace of them, and nothing that another run needs.
 
 What other runs recorded about it (a parent about its child, a fork about its origin) is theirs, and stays. A
 blob is deleted only if no other run needs it and none has touched it since the erase began.
 
 Crash windows: before anything is deleted, the addresses of the run's blobs are recorded under ``erasing``,
-and under ``reclaiming`` that the files must be rewritten. Killed before the run is deleted, it is still
-complete. Killed after that, a repeated erase finds what is left to do.
+and under ``reclaiming`` that the files must be rewritten. The run itself is deleted last: killed before that,
+some of its descendants may be gone. Killed anywhere, a repeated erase finds what is left to do.
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 from math import inf, nextafter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import dumps, loads
 
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.lineage.children import below
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import all_runs, forks_of
 from holdfast.engine.lineage import kin
+from holdfast.engine.lineage.child_birth import borrow
+from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.lineage.flatten import flatten as give_own_copy
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.run.maintenance_hold import Hold, holding
@@ -29,7 +35,7 @@ from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.exports import Erased
-from holdfast.model.store_rows import RUN_SPACES, BlobInfo, Record, inbox_space
+from holdfast.model.store_rows import RUN_SPACES, BlobInfo, Record, RunRow, inbox_space
 from holdfast.stores.port import StorePort
 
 _ERASING: Final = "erasing"
@@ -46,50 +52,105 @@ class _Damage(NamedTuple):
 
 
 def erase(session: StoreSession, run: str, *, flatten: bool) -> Erased:
-    """Remove the run. The store's files have nothing of it on return.
+    """Remove the run and its descendants. The store's files have nothing of them on return.
 
     May raise RunHeld, RunHasForks, UnknownRun; StoreBusy where other processes read the store all the time:
     the run is gone, but its bytes are not yet; erase it again. A damaged run is erased too: ``unread`` says
     what could not be read, ``left`` what may be left because of that.
     """
     store = session.store
-    row = store.find_run(run, damaged=True)
+    members = _members(store, run)
     is_cut_off = bool(_notes(store, run)) or find_sound(store, _RECLAIMING, "due") is not None
-    if row is None and not is_cut_off:
+    if not members and not is_cut_off:
         raise UnknownRun(run=run, store=store.url)
     store.put_record(_RECLAIMING, "due", b"", revision=0)
     damage = _Damage({}, {})
-    events, flattened = (0, ()) if row is None else _delete_run(session, run, damage, flatten=flatten)
+    with ExitStack() as held:
+        holds = [held.enter_context(holding(session, member)) for member in members]
+        events, flattened = _delete_runs(session, run, holds, damage, flatten=flatten)
     forget_run(store, run)
     delete_records(store, run)
     blobs = _delete_blobs(store, run)
+    children = tuple(sorted(member for member in members if member != run))
     return Erased(
-        run, events, blobs, tuple(flattened), _reclaim(store), tuple(damage.unread), tuple(damage.left)
+        run,
+        events,
+        blobs,
+        tuple(flattened),
+        _reclaim(store),
+        tuple(damage.unread),
+        tuple(damage.left),
+        children,
     )
 
 
-def _delete_run(
-    session: StoreSession, run: str, damage: _Damage, *, flatten: bool
-) -> tuple[int, Sequence[str]]:
-    """Delete the row, the events and the inbox. Returns the number of events, and the flattened forks."""
+def _members(store: StorePort, run: str) -> list[str]:
+    """The run and its descendants, in an order in which they can be deleted: forks before their origins.
+
+    The run itself is the last, if it can be: killed before that, a repeated erase finds it.
+    """
+    top = store.find_run(run, damaged=True)
+    rows = {row.run: row for row in [*descendants(store, run), *([top] if top is not None else ())]}
+
+    def forks(row: RunRow) -> int:
+        count = 0
+        while not row.damage and row.origin in rows and count < len(rows):
+            row, count = rows[row.origin], count + 1
+        return count
+
+    order = sorted(rows.values(), key=lambda row: (-forks(row), -row.run.count("/"), row.run))
+    return [row.run for row in order]
+
+
+def _delete_runs(
+    session: StoreSession, run: str, holds: Sequence[Hold], damage: _Damage, *, flatten: bool
+) -> tuple[int, list[str]]:
+    """Delete rows, events and inboxes. Returns the number of events, and the flattened forks. RunHasForks."""
     store = session.store
-    flattened: list[str] = []
-    with holding(session, run) as hold:
+    members = frozenset(hold.run for hold in holds)
+    events, flattened = 0, [*_see_to_borrowers(session, members, flatten=flatten)]
+    for hold in holds:
+        if damaged := hold.row(damaged=True).damage:
+            damage.unread[damaged] = None
+        flattened += see_to_forks(session, hold, flatten=flatten, spared=members)
+    _note_blobs(store, run, holds, damage, at=session.clock.wall())
+    for number, hold in enumerate(holds):
         while True:
             row = hold.row(damaged=True)
-            flattened += see_to_forks(session, hold, flatten=flatten)
-            events = store.measure(run).events
-            if row.damage:
-                damage.unread[row.damage] = None
-            _note_blobs(store, hold, damage, at=session.clock.wall())
-            # Refused if the run was forked meanwhile: the next round handles that fork, too.
-            if store.delete_run(run, fence=hold.fence, revision=row.revision):
-                return events, flattened
+            size = store.measure(hold.run).events
+            if store.delete_run(hold.run, fence=hold.fence, revision=row.revision):
+                break
+            # It was forked meanwhile: that fork gets its copy, too, and may need the same blobs.
+            flattened += see_to_forks(session, hold, flatten=flatten, spared=members)
+            _note_blobs(store, run, holds[number:], damage, at=session.clock.wall())
+        events += size
+        forget_run(store, hold.run)
+        delete_records(store, hold.run)
+        for other in holds[number + 1 :]:
+            other.beat()
+    return events, list(dict.fromkeys(flattened))
 
 
-def see_to_forks(session: StoreSession, hold: Hold, *, flatten: bool) -> list[str]:
-    """Give each fork its own copy of the shared events, if ``flatten``. Returns the forks. RunHasForks."""
-    forks = forks_of(session.store, hold.run)
+def _see_to_borrowers(session: StoreSession, members: AbstractSet[str], *, flatten: bool) -> Iterator[str]:
+    """Create the children that forks may still borrow from these runs, to flatten them. RunHasForks."""
+    for row in [row for row in all_runs(session.store) if row.run not in members and not row.damage]:
+        cuts = facts_of(row).get("children", {})
+        for name, (run, at_seq) in cuts.items():
+            if run in members:
+                if not flatten:
+                    raise RunHasForks(run=run, forks=row.run)
+                borrow(session, f"{row.run}/{name}", run, at_seq, below(cuts, name))
+                yield f"{row.run}/{name}"
+
+
+def see_to_forks(
+    session: StoreSession, hold: Hold, *, flatten: bool, spared: AbstractSet[str] = frozenset()
+) -> list[str]:
+    """Give each fork its own copy of the shared events, if ``flatten``. Returns the forks. RunHasForks.
+
+    ``spared`` are runs that are to be deleted as well.
+    """
+    forks = [fork for fork in forks_of(session.store, hold.run) if fork.run not in spared]
     if forks and not flatten:
         names = [fork.run for fork in forks]
         more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
@@ -103,21 +164,33 @@ def see_to_forks(session: StoreSession, hold: Hold, *, flatten: bool) -> list[st
 # -- what is to go -------------------------------------------------------------------------------------------
 
 
-def _note_blobs(store: StorePort, hold: Hold, damage: _Damage, *, at: float) -> None:
-    """Record which blobs go with the run. After its events are deleted, nothing else says so."""
-    for note in _notes(store, hold.run):  # of an earlier try, when the run may have had fewer blobs
+def _note_blobs(store: StorePort, run: str, holds: Sequence[Hold], damage: _Damage, *, at: float) -> None:
+    """Record which blobs go with the runs. After their events are deleted, nothing else says so."""
+    doomed: set[str] = set()
+    noted = {hold.run: _lineage(store, hold.run) for hold in holds}
+    for note in _notes(store, run):  # of an earlier try: descendants that it deleted are only known by this
+        if not note.damage:
+            fields = loads(note.body)
+            doomed |= {*fields["blobs"]}
+            noted = {**_noted(fields, run), **noted}
         store.delete_record(_ERASING, note.key, revision=note.revision)
-    doomed = _own_references(store, hold.run, damage)
+    for hold in holds:
+        doomed |= _own_references(store, hold.run, damage)
     if doomed:
-        doomed -= _needed_by_others(store, hold, doomed, damage)
+        doomed -= _needed_by_others(store, holds, doomed, damage)
     # The clock of another process may have been ahead: blobs that it touched in the future are deleted, too.
     touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
     since = max([at, *(nextafter(latest, inf) for latest in touched)])
-    addresses, lineage = sorted(doomed), _lineage(store, hold.run)
+    addresses = sorted(doomed)
     for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
-        fields = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineage": lineage}
-        body = dumps(fields)
-        store.put_record(_ERASING, f"{hold.run}@{number}", body, revision=0)
+        fields = {"since": since, "blobs": addresses[first : first + _ADDRESSES_MAX], "lineages": noted}
+        store.put_record(_ERASING, f"{run}@{number}", dumps(fields), revision=0)
+
+
+def _noted(fields: dict[str, Any], run: str) -> dict[str, str]:
+    """The lineage of each erased run that a note names; an earlier version noted that of the run only."""
+    found: dict[str, str] = fields.get("lineages") or {run: fields.get("lineage", "")}
+    return found
 
 
 def _lineage(store: StorePort, run: str) -> str:
@@ -141,14 +214,15 @@ def _own_references(store: StorePort, run: str, damage: _Damage) -> set[str]:
         return {info.address for info in _all_blobs(store)}
 
 
-def _needed_by_others(store: StorePort, hold: Hold, doomed: set[str], damage: _Damage) -> set[str]:
+def _needed_by_others(store: StorePort, holds: Sequence[Hold], doomed: set[str], damage: _Damage) -> set[str]:
     """The blobs that other runs need. Corrupt where another run cannot be read.
 
     If the erased run is damaged, too, all blobs stay instead: otherwise two damaged runs could not be erased.
     """
     needed: set[str] = set()
+    erased = {hold.run for hold in holds}
     for row in all_runs(store):
-        if row.run == hold.run:
+        if row.run in erased:
             continue
         try:
             with as_damage(store, row.run):
@@ -160,7 +234,8 @@ def _needed_by_others(store: StorePort, hold: Hold, doomed: set[str], damage: _D
                 return doomed
             problem = f"{why}, so nothing is taken away: {error.problem}"
             raise Corrupt(store=store.url, problem=problem) from error
-        hold.beat()
+        for hold in holds:
+            hold.beat()
     return needed
 
 
@@ -180,7 +255,8 @@ def _delete_blobs(store: StorePort, run: str) -> int:
             )
         body = loads(note.body)
         deleted += store.delete_blobs(body["blobs"], untouched_since=body["since"])
-        kin.forget(store, body.get("lineage", ""), run)
+        for erased, lineage in _noted(body, run).items():
+            kin.forget(store, lineage, erased)
         store.delete_record(_ERASING, note.key, revision=note.revision)
     return deleted
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from orjson import loads
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.prune.prune_plan import Plan, within
 from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.damaged_records import find_sound
@@ -20,6 +21,7 @@ from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.load_view import SPACE, chunk_keys
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
+from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.lineage.pins import all_pins
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.prune.erase import delete_records
@@ -63,11 +65,15 @@ class Sweep:
         self._reclaimed = 0
 
     def run(self, name: str) -> PruneReport:
-        """Prune one run."""
-        before = self._size([name])
-        row = find_row(self._store, name)
-        pruned = self._prune(row, Needs(self._store, Walk(self._store, kin.family_of(self._store, name))))
-        return self._report([pruned], before, 0 if self._dry_run else self._size([name]), 0, 0)
+        """Prune one run and its descendants."""
+        rows = [find_row(self._store, name), *reversed(descendants(self._store, name))]
+        names = [row.run for row in rows]
+        before = self._size(names)
+        pruned = [
+            self._prune(row, Needs(self._store, Walk(self._store, kin.family_of(self._store, row.run))))
+            for row in rows
+        ]
+        return self._report(pruned, before, 0 if self._dry_run else self._size(names), 0, 0)
 
     def store(self) -> PruneReport:
         """Prune every run without a live holder, and unreferenced blobs."""
@@ -307,6 +313,9 @@ def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now
     finished.sort(key=lambda row: ends[row.run])
     kept = within([(ends[r.run], sizes[r.run]) for r in finished], policy.finished, now)
     origins = {row.origin for row in rows.values()}
+    for row in rows.values():  # forks that may still borrow a child need it as they need their origin
+        if not row.damage:
+            origins |= {run for run, _ in facts_of(row).get("children", {}).values()}
     pinned = {pin.run for pin in all_pins(store)}
     going = {
         row.run: row

@@ -6,13 +6,20 @@ window: a parent that is killed anywhere asks for the child again under the same
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from holdfast.codec.exceptions import describe_failure
+from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.core.lineage.children import CHILD, child_key
 from holdfast.core.queue.queue import waited_for_by
+from holdfast.core.steps.identity import keyed
+from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.log import log
 from holdfast.engine.people.waits import InboxWait
+from holdfast.engine.queue.agent_registry import agents
+from holdfast.engine.queue.workers import is_served
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
@@ -25,9 +32,8 @@ from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import part_of
 from holdfast.model.events import Kind
-from holdfast.model.store_rows import Record, RunRow, Status
+from holdfast.model.store_rows import OVER, Record, RunRow, Status
 
-CHILD: Final = "child"
 _LOOK_S: Final = 30.0
 """How often a parked run looks at a child that it did not submit: such a child posts no letter at its end."""
 
@@ -36,6 +42,15 @@ class AgentLike(Protocol):
     """What a parent needs of an agent."""
 
     name: str
+
+    @property
+    def is_async(self) -> bool:
+        """Whether its function is an ``async def``."""
+        ...
+
+    def run(self, id: str, /, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - what people call it
+        """Start or resume the run of this id in this process, and return its result."""
+        ...
 
     def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name."""
@@ -50,12 +65,70 @@ async def child(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     wait_s: float | None,
+    *,
+    queue: bool,
 ) -> Any:
     """A step whose outcome is that of another run. ChildFailed; AwaitingChild after ``wait_s``; Misuse."""
+    if isinstance(agent, str) and not queue:
+        agent = agents.get(agent, agent)
     entry = _entry_of(held, name, agent, args, kwargs)
-    call_options = READ._replace(key=f"{CHILD}:{entry.run}")
-    wait = _awaited if runtime.waits else _driven
-    return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
+    call_options = READ._replace(key=await _recorded_key(held, runtime, entry.run))
+    # A child that an earlier attempt queued is left to the worker that has it, or will.
+    row = None if queue else await runtime.store(held.store.find_run, entry.run)
+    if queue or (row is not None and row.status not in OVER and (row.due_at is not None or row.lease.owner)):
+        wait = _awaited if runtime.waits else _driven
+        return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
+    if isinstance(agent, str):
+        raise Misuse(
+            problem=f"run.child({name!r}, {agent!r}): this process has no agent of that name",
+            advice="import its module, or let a worker run it: run.child(..., queue=True)",
+        )
+    if agent.is_async and not runtime.waits:
+        raise Misuse(
+            problem=f"agent {agent.name!r} is async, and run {held.run} is entered with a plain `with`",
+            advice="enter the run with `async with holdfast.run(...)`, or let a worker run it: queue=True",
+        )
+    here = _Here(held, entry.run, agent, args, kwargs)
+    fn = here.awaited if agent.is_async else here.called
+    return await step(held, runtime, call_options, CHILD, fn, (), {})
+
+
+class _Here(NamedTuple):
+    """A child that runs in this process, inside the step of its parent."""
+
+    held: HeldRun
+    run: str
+    agent: AgentLike
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def called(self) -> Any:
+        """Its result. ChildFailed."""
+        try:
+            return self.agent.run(self.run, *self.args, **self.kwargs)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    async def awaited(self) -> Any:
+        """The same of an ``async def`` agent."""
+        try:
+            return await self.agent.run(self.run, *self.args, **self.kwargs)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> ChildFailed:
+        problem = f"has failed: {describe_failure(encode_failure(error))}"
+        return ChildFailed(run=self.held.run, child=self.run, problem=problem)
+
+
+async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:
+    """The key of the step that waits for this child; in a fork, the key that its history recorded."""
+    if held.row.origin is None and "was" not in facts_of(held.row):
+        return child_key(run)
+    name = run.removeprefix(f"{held.run}/")
+    names = await runtime.store(lineage_names, held.store, held.run)
+    keys = [child_key(f"{known}/{name}") for known in names]
+    return next((key for key in keys if keyed(key) in held.view.calls), child_key(run))
 
 
 def _driven(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
@@ -84,6 +157,7 @@ def _entry_of(
 async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: float | None) -> Any:
     """Submit the child, and wait for its result."""
     await _submit(held, runtime, entry)
+    unserved = await _unserved(held, runtime, entry)
     wait = InboxWait(held, runtime, CHILD)
     clock, store = held.clock, held.store
     park_at = None if wait_s is None else clock.monotonic() + wait_s
@@ -103,8 +177,21 @@ async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: floa
         if left_s <= 0:
             posts_letter = waited_for_by(await runtime.store(load, store, entry.run)) == held.run
             until = None if posts_letter else clock.wall() + _LOOK_S
-            raise AwaitingChild(run=held.run, child=entry.run, reason=row.status, until=until)
+            raise AwaitingChild(run=held.run, child=entry.run, reason=f"{row.status}{unserved}", until=until)
         await wait.pause(left_s)
+
+
+async def _unserved(held: HeldRun, runtime: Runtime, entry: Entry) -> str:
+    """That no worker is alive that would run the child, for people; empty if one is, or the child is over."""
+    row = await runtime.store(held.store.find_run, entry.run)
+    is_waiting = row is not None and row.status not in OVER and not row.lease.owner
+    if not is_waiting or await runtime.store(is_served, held.store, entry.agent or ""):
+        return ""
+    log().warning(
+        "run %s is queued, and no worker is alive that serves agent %s: `holdfast worker` starts one",
+        entry.run, entry.agent,
+    )  # fmt: skip
+    return f", and no worker is alive that serves agent {entry.agent!r}"
 
 
 async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:

@@ -1,7 +1,7 @@
 """Finds the place of a call: its run, its scope and its task.
 
 A context variable carries the place, so nested calls, ``asyncio`` tasks and bound threads inherit it. A plain
-new thread inherits no context: the place of its first call is unknown, and drift detection skips that call.
+new thread inherits no context: the place of its first call is unknown.
 """
 
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TaskCalls:
-    """The last call that one task finished, and the path of the root task."""
+    """The last call that one task has finished; and, for the root task, its path."""
 
     __slots__ = ("last", "path", "task")
 
@@ -26,7 +26,10 @@ class TaskCalls:
         self.path = path
 
     def passed(self, key: str, recorded_key: str = "") -> None:
-        """The task has finished this call. Where a recorded one answered for it, the path is that one's."""
+        """The task has finished this call.
+
+        If a record under another key answered it, the path uses that key.
+        """
         self.last = key
         self.path = path_after(self.path, recorded_key or key)
 
@@ -34,12 +37,14 @@ class TaskCalls:
 class CallSite:
     """A place in a run. ``leaf`` is the ``once`` call around it, if any: no step may be called inside."""
 
-    __slots__ = ("depth", "held", "leaf", "scope", "task_calls")
+    __slots__ = ("depth", "held", "leaf", "outer", "scope", "task_calls")
 
     def __init__(
         self, held: "HeldRun", scope: str, task_calls: TaskCalls, depth: int = 0, leaf: str = ""
     ) -> None:
         self.held = held
+        self.outer: CallSite | None = None
+        """Where a run was opened without a block: the place that is current again when it is closed."""
         self.scope = scope
         self.task_calls = task_calls
         self.depth = depth
@@ -52,7 +57,9 @@ CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 def here_now() -> CallSite | None:
     """The call site of this context; None if it has none, or its run is closed."""
     here = CALL_SITE.get()
-    return None if here is None or here.held.is_closed else here
+    while here is not None and here.held.is_closed:
+        here = here.outer
+    return here
 
 
 def current_task() -> object:
@@ -70,9 +77,11 @@ def current_task() -> object:
 def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     """The place of a call of this run. The first call of a new task makes a branch for that task."""
     here = CALL_SITE.get()
+    while here is not None and here.held is not held:
+        here = here.outer  # another run was opened since, without a block
     task = current_task()
-    if here is None or here.held is not held:
-        task_calls = held.trail_of(task)
+    if here is None:
+        task_calls = held.task_calls_of(task)
         forked = task_calls.last == UNKNOWN_AFTER
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
     task_calls = here.task_calls

@@ -28,6 +28,7 @@ from holdfast.errors import (
     Diverged,
     HoldfastError,
     LeaseLost,
+    NeverAwaited,
     Parked,
     PremiseMissing,
     StepInDoubt,
@@ -44,18 +45,35 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     held.check_usable()
     if held.is_finished:
         return
+    forgotten = await _unawaited(held, runtime)
+    if forgotten is not None:
+        raise forgotten
     data = encode(result, what=f"result of run {held.run}")
     _check_settled(held)
     journal = held.require_journal("finish", begins=False)
-    told = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
+    # In the same append, so that a crash cannot separate them from the end of the run.
+    reports = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
     finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
     try:
-        await journal.append(runtime, [*told, finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, [*reports, finished], held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)
         raise
     _is_finished(held, data)
+
+
+async def _unawaited(held: HeldRun, runtime: Runtime) -> NeverAwaited | None:
+    """The refusal to finish, if the program called methods of an async run and never awaited them."""
+    if held.unawaited is None or not held.unawaited.left():
+        return None
+    await runtime.sleep(held.clock, 0)  # a task that was just made of such a call begins now
+    left = held.unawaited.left()
+    if not left:
+        return None
+    held.unawaited.forget()
+    verb = "was" if len(left) == 1 else "were"
+    return NeverAwaited(run=held.run, calls=" and ".join(left), verb=verb)
 
 
 def _is_finished(held: HeldRun, result: bytes) -> None:
@@ -79,7 +97,7 @@ async def leave(
     """
     if held.is_closed:
         return error
-    error = stop_signal_in(error) or error
+    error = stop_signal_in(error) or error  # a task group wraps the stop-signal of one of its tasks
     if isinstance(error, StopSignal):
         error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
@@ -88,6 +106,8 @@ async def leave(
     for closing in held.hooks.closing:
         closing()
     try:
+        if error is None:
+            error = await _unawaited(held, runtime)
         hurry = await _drain(held, runtime, entry.drain_s, is_hurried)
         error = error or hurry
         if error is None and finishes and not held.is_finished:

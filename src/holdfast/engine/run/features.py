@@ -12,7 +12,7 @@ or because the program uses it.
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
-| ``claim(...)`` | a call is not in the journal; gives the record that answers it | handoffs, drift |
+| ``claim(...)`` | a call is not in the journal; may supply the record that answers it | handoffs, drift |
 | ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
 | ``before(runtime, work)`` | before a live call records its intent | autosave |
 | ``intent(work, fields)`` | returns the fields of an intent, with its own | premises, loop detection |
@@ -20,11 +20,11 @@ or because the program uses it.
 | ``checkpoint_fields()`` | returns fields of its own for a checkpoint | the conversation |
 | ``checkpointed(is_between_steps)`` | a state is in the journal | pruning |
 | ``cursor_moved()`` | the program has restored a state | the conversation |
-| ``compacted(upto_seq)`` | events were compacted under this attempt | states |
-| ``finishing(runtime)`` | events in the append that finishes the run | effects never asked for |
-| ``closing()`` | the program has left, calls in flight are not waited for yet | streams |
-| ``ended(runtime, error)`` | the end of the attempt is recorded, the lease is still held | the queue |
-| ``released()`` | the lease goes | autosave |
+| ``compacted(upto_seq)`` | events were compacted during this attempt | states |
+| ``finishing(runtime)`` | adds events to the append that finishes the run | drift |
+| ``closing()`` | the program has left the block; calls in flight may still run | streams |
+| ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
+| ``released()`` | the lease is about to be released | autosave |
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,6 +32,7 @@ from importlib import import_module
 from os import environ
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.model.event_fields import fields_of
 
 if TYPE_CHECKING:
@@ -242,6 +243,26 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     # By name: the kernel imports no feature.
     entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
     return entering(store, row, view)
+
+
+_FORKED_CHILD: Final = "holdfast.engine.lineage.child_birth"
+_HANDED_CHILD: Final = "holdfast.engine.transfer.handoff_children"
+
+
+async def child_birth(
+    runtime: "Runtime", parent: "HeldRun", entry: "Entry", row: "RunRow | None"
+) -> "RunRow | None":
+    """The row of a child without events, if its parent's history knows more of it; else None."""
+    folds = parent.view.folds
+    places = [
+        (_FORKED_CHILD, "later_effects" in folds or "children" in facts_of(parent.row)),
+        (_HANDED_CHILD, "handoff" in folds),
+    ]
+    for place in [place for place, knows_more in places if knows_more]:
+        found: RunRow | None = await import_module(place).birth(runtime, parent, entry, row)
+        if found is not None:
+            return found
+    return None
 
 
 FeatureT = TypeVar("FeatureT", bound=Feature)

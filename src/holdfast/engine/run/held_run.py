@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
+    from holdfast.engine.sync_async import UnawaitedCalls
     from holdfast.errors import RunSealed
 
 _AGAIN = "_holdfast_again"
@@ -90,6 +91,8 @@ class HeldRun:
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.sigterm: MainThread | Watch | None = None
         """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
+        self.unawaited: UnawaitedCalls | None = None
+        """The calls of an async run that the program made and has not awaited."""
         self.result: bytes | None = None
         self.observer: AttemptObserver | None = None
         """The observer of this attempt, if there is one."""
@@ -288,8 +291,8 @@ class HeldRun:
         """The body of an event; it is read from the journal if the view does not have it."""
         return self._pager.body_of(seq) if body is None else body
 
-    def trail_of(self, task: object) -> TaskCalls:
-        """The trail of a thread that came without context; its place among the others is not known."""
+    def task_calls_of(self, task: object) -> TaskCalls:
+        """The calls of a thread that has no call site in its context: where it started is not known."""
         if task == self.root.task:
             return self.root
         with self._lock:
@@ -364,7 +367,7 @@ class HeldRun:
                 self._counts[site] = max(n, self._counts.get(site, 0))
 
     def take_call(self, key: str) -> None:
-        """The record of this call answers one that has another identity: no call of its own site gets it."""
+        """Reserve a record that answers a call of another identity: no call of its own site gets it."""
         site, n = split_key(key)
         if n is not None:
             self.take_number(site, n)

@@ -14,7 +14,16 @@ from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Corrupt, LeaseLost, StoreUnavailable
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, BEATS_PER_LEASE
 from holdfast.model.events import Event
-from holdfast.model.store_rows import Append, Appended, Blob, Lease, Refusal, RunRow, owner_name
+from holdfast.model.store_rows import (
+    Append,
+    Appended,
+    AppendOutcome,
+    Blob,
+    Lease,
+    Refusal,
+    RunRow,
+    owner_name,
+)
 from holdfast.stores.port import StorePort
 
 
@@ -52,9 +61,13 @@ class Hold:
         """
         item = Append(self.run, self.fence, after_seq, events, blobs, status=status)
         (outcome,) = self._session.store.append([item])
+        self.check(outcome)
+        self.beat()
+
+    def check(self, outcome: AppendOutcome) -> None:
+        """What the store said to an append under this hold. LeaseLost; Corrupt."""
         if not isinstance(outcome, Appended):
             raise self._refused(outcome)
-        self.beat()
 
     def _refused(self, outcome: Refusal) -> BaseException:
         if outcome.reason == "fenced":

@@ -17,17 +17,19 @@ from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
-from holdfast.core.journal.run_row_facts import names_of, owner_of
+from holdfast.core.journal.run_row_facts import facts_of, owner_of
 from holdfast.core.steps.call_difference import arguments_diff
+from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
+from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
-from holdfast.engine.run.call_site import here_now
-from holdfast.engine.run.features import check_options, waking
+from holdfast.engine.run.call_site import CallSite, here_now
+from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import check_inputs, roots_of
 from holdfast.engine.run.loaded_packages import packages_loaded
@@ -84,11 +86,7 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     keep_spare()
     check_options(entry)
     run = await _choose_run(runtime, session, entry)
-    row = await runtime.store(store.find_run, run)
-    if row is None:
-        if entry.mode == "resume":
-            raise UnknownRun(run=run, store=store.url)
-        row = await created(runtime, session, entry, run)
+    row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(runtime, session, entry, row)
@@ -167,7 +165,7 @@ async def queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
 
 async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     store, run = session.store, check_run_id(entry.run)
-    row = await runtime.store(store.find_run, run) or await created(runtime, session, entry, run)
+    row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
         diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
@@ -201,7 +199,7 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
     if parent is not None and parent.held.is_ours and parent.held.store is session.store:
         if not run.startswith(f"{parent.held.run}/"):
             run = check_run_id(f"{parent.held.run}/{run}")
-        await mark(parent.held, runtime, "child", {"run": run})
+        await mark(parent.held, runtime, "child", {"run": await _recorded_name(runtime, parent, run)})
         return run
     if parent is not None and parent.held.is_ours and run not in parent.held.apart:
         parent.held.apart.add(run)
@@ -212,7 +210,7 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
         )  # fmt: skip
     wanted = os.environ.get("HOLDFAST_RUN")
     if wanted:
-        lineage = await runtime.store(_lineage, session.store, wanted)
+        lineage = await runtime.store(lineage_names, session.store, wanted)
         if run in lineage:
             return wanted
         if not lineage:  # not an error: the program may use a second store. But it may be a typing error
@@ -222,14 +220,21 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
     return run
 
 
-def _lineage(store: StorePort, run: str) -> list[str]:
-    """All names of the run and of those that it was forked from; empty if there is no such run."""
-    chain: list[str] = []
-    row = store.find_run(run)
-    while row is not None and row.run not in chain:
-        chain += names_of(row)
-        row = store.find_run(row.origin) if row.origin else None
-    return chain
+async def _recorded_name(runtime: Runtime, parent: CallSite, run: str) -> str:
+    """The name that a mark of the parent's history gives this child: in a fork, that of the origin's child.
+
+    The name is part of the identity of the mark, and an ended run can only be given what it has.
+    """
+    held = parent.held
+    if held.row.origin is None and "was" not in facts_of(held.row):
+        return run
+    name = run.removeprefix(f"{held.run}/")
+    for known in await runtime.store(lineage_names, held.store, held.run):
+        data = canonical({"run": f"{known}/{name}"}, what="child")
+        site = site_of(parent.scope, "mark:child", data)
+        if f"{site}.1" in held.view.calls or site in held.view.sites:
+            return f"{known}/{name}"
+    return run
 
 
 def _next_in_series(store: StorePort, run: str) -> str:
@@ -242,6 +247,20 @@ def _next_in_series(store: StorePort, run: str) -> str:
     raise TooLarge(
         what=f"the series of {run}", size=SERIES_RUNS_MAX + 1, size_max=SERIES_RUNS_MAX, unit="runs"
     )
+
+
+async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
+    """The run's row; a child of a fork may be borrowed from its origin. UnknownRun for mode resume."""
+    row = await runtime.store(session.store.find_run, run)
+    here = here_now()
+    is_child = here is not None and here.held.store is session.store and run.startswith(f"{here.held.run}/")
+    if here is not None and is_child and (row is None or not row.head):
+        row = await child_birth(runtime, here.held, entry._replace(run=run), row) or row
+    if row is None:
+        if entry.mode == "resume":
+            raise UnknownRun(run=run, store=session.store.url)
+        row = await created(runtime, session, entry, run)
+    return row
 
 
 async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:

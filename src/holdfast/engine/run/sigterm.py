@@ -1,13 +1,12 @@
-"""SIGTERM, while a run is open: what is left of the block records the interruption.
+"""Handles SIGTERM while a run is open: leaving the block records the interruption.
 
-A ``once`` call in flight ends first, within ``drain_s``: cut off, it would be in doubt, and every deploy
-would need a person. In the main thread the handler returns without raising, and ``Terminated`` is raised
-when the outcome is recorded; in an event loop the tasks of the runs are cancelled then. A second SIGTERM
-interrupts at once, and so does the end of ``drain_s``. The time begins before the intent is written: an
-intent without a call would be in doubt, too.
+A ``once`` call in flight may end first, within ``drain_s``: cut off, it would be in doubt, and every deploy
+would need a person. In the main thread the handler returns without raising, and ``Terminated`` is raised when
+the outcome is recorded; in an event loop the tasks of the runs are cancelled then. A second SIGTERM
+interrupts at once, and so does the end of ``drain_s``. The signal is held back from before the intent is
+written: an intent without a call would be in doubt, too.
 
-Installed in the main thread only, and only where the program has no handler of its own, which stays in
-charge.
+The handler is installed in the main thread only, and only where the program has none of its own.
 """
 
 import signal
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.01
 _LEAVE_S = 1.0
-"""How long the records of a run that is left may take."""
+"""How long recording the end of a run may take."""
 
 
 def _end_by(held: "HeldRun", drain_s: float) -> None:
-    """Let what waits for this run's calls and outcomes wait no longer than that."""
+    """Limit every wait for this run's calls and outcomes to ``drain_s`` from now."""
     if held.journal is not None:
         until = held.clock.monotonic() + drain_s
         held.journal.drain_until = min(held.journal.drain_until, until)
@@ -37,7 +36,7 @@ def _end_by(held: "HeldRun", drain_s: float) -> None:
 
 
 class MainThread:
-    """The process's SIGTERM handler, and the once call that the main thread is making, if any."""
+    """The process's SIGTERM handler, and the ``once`` call that the main thread is making, if any."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -50,7 +49,7 @@ class MainThread:
         """Whether the next signal is our own, because the time of the call is up."""
 
     def install(self) -> bool:
-        """Turn SIGTERM into ``Terminated``; whether this call is to be undone by ``remove``."""
+        """Turn SIGTERM into ``Terminated``. Returns whether the caller must call ``remove``."""
         if threading.current_thread() is not threading.main_thread():
             return False
         if self._depth == 0:
@@ -63,11 +62,12 @@ class MainThread:
     def remove(self) -> None:
         """Undo ``install``; the last one restores the default."""
         self._depth -= 1
+        # The program may have installed a handler of its own meanwhile: that one stays.
         if self._depth == 0 and signal.getsignal(signal.SIGTERM) == self._on_term:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     async def begin(self, held: "HeldRun", drain_s: float) -> bool:
-        """A once call begins: hold SIGTERM back until ``end``. False where it is not the main thread's."""
+        """A ``once`` call begins: hold SIGTERM back until ``end``. False if another thread makes the call."""
         if self._call is not None or threading.current_thread() is not threading.main_thread():
             return False
         self._held, self._drain_s, self._is_told = held, drain_s, False
@@ -75,7 +75,7 @@ class MainThread:
         return True
 
     async def end(self) -> None:
-        """The outcome of the call is recorded. Terminated, if SIGTERM came meanwhile."""
+        """The outcome of the call is recorded. Terminated if SIGTERM came meanwhile."""
         self._call = None  # from here on the handler raises by itself
         if self._is_told:
             self._is_told = False
@@ -84,7 +84,7 @@ class MainThread:
     def _on_term(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a handler
         is_own, self._is_time_up = self._is_time_up, False
         if self._call is None:
-            if is_own:  # the call ended in the moment its time was up
+            if is_own:  # the call ended just when its time was up
                 return
             raise Terminated
         if self._is_told or self._drain_s <= 0:
@@ -125,7 +125,7 @@ class Watch:
         self.drain_s = drain_s
         self.held: HeldRun | None = None
         self.calls = 0
-        """The once calls in flight."""
+        """The number of ``once`` calls in flight."""
         self.signals = 0
         """How often SIGTERM came while the run was open."""
         self.is_cancelled = False
@@ -133,27 +133,28 @@ class Watch:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether a second SIGTERM came: then nothing is waited for."""
+        """Whether SIGTERM came a second time: its sender does not want to wait any longer."""
         return self.signals > 1
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the cancellation waits for once calls: of this run, or of a run inside it.
+        """Whether the cancellation waits for ``once`` calls of this run or of a run inside it.
 
-        The task of this run may wait for that of the inner one: cancelled, it cancels that, too.
+        The task of this run may wait for that of the inner one, and a cancelled task cancels what it waits
+        for.
         """
         if self.signals != 1 or self._is_time_up or self.drain_s <= 0:
             return False
         return any(watch.calls for watch in self._loop.watches if watch.is_inside(self))
 
     def is_inside(self, other: "Watch") -> bool:
-        """Whether this is the other one, or that of a child of its run."""
+        """Whether this watch is the other one, or its run is a child of the other's run."""
         if self is other or self.held is None or other.held is None:
             return self is other
         return self.held.run.startswith(f"{other.held.run}/")
 
     async def begin(self, held: "HeldRun", drain_s: float) -> bool:  # noqa: ARG002 - as the main thread's
-        """A once call begins. After SIGTERM it waits for the cancellation before its intent is written."""
+        """A ``once`` call begins. After SIGTERM it waits here for its cancellation, before its intent."""
         import asyncio
 
         if self.signals:
@@ -164,16 +165,16 @@ class Watch:
         return True
 
     async def end(self) -> None:
-        """The outcome of the call is recorded. CancelledError, if SIGTERM came meanwhile."""
+        """The outcome of the call is recorded. CancelledError if SIGTERM came meanwhile."""
         self.calls -= 1
         if self.signals:
             import asyncio
 
             self._loop.cancel_ready()
-            await asyncio.sleep(0)  # the cancellation arrives here, before the program goes on
+            await asyncio.sleep(0)  # the cancellation arrives here, before the program continues
 
     def on_term(self, loop: Any) -> None:
-        """SIGTERM came."""
+        """Note a SIGTERM; the first one starts the time of ``drain_s``."""
         self.signals += 1
         if self.signals == 1 and self.held is not None:
             _end_by(self.held, self.drain_s)
@@ -186,8 +187,8 @@ class Watch:
     async def wait_for_inner_runs(self) -> None:
         """After SIGTERM: let other tasks leave the runs inside this one first.
 
-        ``gather`` gives up at the first task that was cancelled. The program's own task would then end
-        while another one still leaves its run, and asyncio cannot shut down a loop that is ended twice.
+        ``gather`` gives up at the first cancelled task. The program's own task would then end while another
+        task still leaves its run, and asyncio cannot shut down a loop that is ended twice.
         """
         import asyncio
 
@@ -198,11 +199,11 @@ class Watch:
         ):
             try:
                 await asyncio.sleep(_POLL_S)
-            except asyncio.CancelledError:  # the end of this run is recorded: there is nothing left to cancel
+            except asyncio.CancelledError:  # the end of this run is recorded, so nothing is left to cancel
                 continue
 
     def undo(self) -> bool:
-        """Stop watching. Whether the process is to end now: SIGTERM came, and no other run is being left."""
+        """Stop watching. Returns whether the process should end: SIGTERM came, and no other run is open."""
         return self._loop.remove(self) and self.signals > 0
 
 
@@ -222,7 +223,7 @@ class _Loop:
         return watch
 
     def remove(self, watch: Watch) -> bool:
-        """Whether that was the last one."""
+        """Remove a watch. Returns whether it was the last one; then the default action is restored."""
         self.watches.remove(watch)
         if self.watches:
             return False
@@ -237,7 +238,7 @@ class _Loop:
         self.cancel_ready()
 
     def cancel_ready(self) -> None:
-        """Cancel the tasks that are to end and have no once call to wait for, each once a signal."""
+        """Cancel the tasks that should end and have no ``once`` call to wait for: each once per signal."""
         ready = [watch for watch in self.watches if watch.signals and not watch.is_cancelled]
         busy = {watch.task for watch in ready if watch.is_held_back}
         for task in {watch.task for watch in ready} - busy:
@@ -250,7 +251,7 @@ _loops: dict[Any, _Loop] = {}
 
 
 def install_in_loop(task: Any, drain_s: float) -> Watch | None:
-    """In an event loop SIGTERM cancels the tasks that entered runs; None if another handler is in charge."""
+    """Inside an event loop: SIGTERM cancels the tasks that entered runs. None if it is handled elsewhere."""
     import asyncio
 
     loop = asyncio.get_running_loop()

@@ -94,7 +94,7 @@ def held_runs() -> list[str]:
 
 
 def store_of(run: str) -> StorePort | None:
-    """The store in which this process holds the run; None where it holds no such run."""
+    """The store in which this process holds the run; None if it does not hold it."""
     with _lock:
         return next((each.store for each in _sessions.values() if run in each.heartbeat.runs), None)
 

@@ -65,7 +65,7 @@ class Autosaver:
         self._numbers = count(1)
         self._head = -1
         self._identity: bytes | None = None
-        self._standing: StatePosition | None = None
+        self._position: StatePosition | None = None
         self._saved_at = 0.0
         self._stopped = Flag()
 
@@ -85,7 +85,7 @@ class Autosaver:
     @property
     def stands_at(self) -> int | None:
         """The ``upto_seq`` that the next save would have, if it is known."""
-        return None if self._standing is None else self._standing.upto_seq
+        return None if self._position is None else self._position.upto_seq
 
     async def before(self, runtime: Runtime, work: Work) -> None:
         """Before a live step: save the state, if that is due and its position is known."""
@@ -95,21 +95,21 @@ class Autosaver:
         states = STATES.of(held)
         await states.learn_first(runtime)
         taken = states.store.take(self._get_state())
-        self._stand(work, taken.planted.identity)
+        self._infer_position(work, taken.planted.identity)
         self._steps += 1
-        if self._standing is not None and self._is_due(held, work.call_options.effect):
-            await self._save(runtime, held, taken, self._standing)
+        if self._position is not None and self._is_due(held, work.call_options.effect):
+            await self._save(runtime, held, taken, self._position)
             await checkpointed(held, runtime)
 
-    def _stand(self, work: Work, identity: bytes) -> None:
+    def _infer_position(self, work: Work, identity: bytes) -> None:
         """Infer the position of a state that has this identity at the beginning of a step."""
         held = work.held
         if identity == self._identity:
             return
         if self._identity is not None or not held.has_replayed:
             assert held.journal is not None
-            self._standing = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
-        # else: outcomes were replayed since the last look, and it is not known which of them the state has
+            self._position = StatePosition(held.journal.head, work.asked.point.after, work.asked.point.path)
+        # Else: the program has received recorded outcomes, and which of them are in the state is not known.
         self._identity = identity
 
     def _is_due(self, held: HeldRun, effect: str) -> bool:
@@ -119,11 +119,11 @@ class Autosaver:
             return True
         return self._every_s is not None and held.clock.monotonic() - self._saved_at >= self._every_s
 
-    async def _save(self, runtime: Runtime, held: HeldRun, taken: Taken, standing: StatePosition) -> None:
+    async def _save(self, runtime: Runtime, held: HeldRun, taken: Taken, position: StatePosition) -> None:
         journal = held.require_journal(AUTOSAVE)
         key = f"{AUTOSAVE}.{held.number}.{next(self._numbers)}"
         with STATES.of(held).store.building():
-            event, planted = draft_of(held, taken, AUTOSAVE, key, standing._asdict())
+            event, planted = draft_of(held, taken, AUTOSAVE, key, position._asdict())
             self._head = await journal.append(runtime, [event], held.clock.wall(), synced=False)
             settle(held, planted)
         self._steps, self._saved_at = 0, held.clock.monotonic()
@@ -145,13 +145,13 @@ class Autosaver:
 
     def save_inside(self, held: HeldRun) -> bool:
         """Save the state while the program waits for a step; False if it does not wait."""
-        work, standing = _waited_for(held), self._standing
-        if work is None or standing is None:
+        work, position = _waited_for(held), self._position
+        if work is None or position is None:
             return False
         taken = STATES.of(held).store.take(self._get_state())
         if _waited_for(held) is not work:
             return False  # the step ended meanwhile: the state may be part old, part new
-        drive(self._save(BLOCKING, held, taken, standing))
+        drive(self._save(BLOCKING, held, taken, position))
         drive(checkpointed(held, BLOCKING, is_between_steps=False))
         return True
 

@@ -60,7 +60,7 @@ def draft_of(
 
 
 def path_of(asked: RequestedCall) -> dict[str, Any]:
-    """The path at which a state is recorded: a program that restores it goes on from there."""
+    """The path at which a state is recorded: a program that restores it continues from there."""
     return {} if asked.point.path == NO_PATH else {"path": asked.point.path}
 
 

@@ -59,7 +59,7 @@ class States:
     def _learn_now(self, roots: Sequence[Any]) -> None:
         with self._lock:
             if not self._has_learned:
-                self._learn(self._fresh_garden(), roots)
+                self._learn(self._fresh_nodes(), roots)
 
     def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
         """The state as nodes. NotStorable; TooLarge; StateChanged by another thread.
@@ -91,13 +91,13 @@ class States:
     def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
         tree, rebuild = encode_state(state, what=what, careful=careful)
         with self._lock:
-            nodes = self._fresh_garden()
+            nodes = self._fresh_nodes()
             return Taken(nodes.plant(tree), rebuild, tree, nodes)
 
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
         """The nodes to record, given the roots of earlier states, which another attempt may have stored."""
         with self._lock:
-            nodes = self._fresh_garden()
+            nodes = self._fresh_nodes()
             is_known = not known or self._has_learned
             if not is_known:
                 self._learn(nodes, known)
@@ -128,7 +128,7 @@ class States:
             self._forget()
             return True
 
-    def _fresh_garden(self) -> StoredNodes:
+    def _fresh_nodes(self) -> StoredNodes:
         if self._nodes is None or self._nodes.is_overgrown:
             self._forget()
             if self.lineage is None:

@@ -44,7 +44,7 @@ from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
 
 _REPEATED = frozenset({"read", "model"})
-"""The effects of calls that are simply made again when they were cut off: their intent need not be synced."""
+"""Effects that are simply made again after a crash: their intents need not be synced."""
 
 
 async def step(

@@ -1,7 +1,7 @@
 """Copies or moves runs from one store to another: exports each into the other store and reads it back there.
 
 A plain copy changes nothing in the source. The copies are sealed, so that no run can act in two stores. A
-repeated copy appends what is new to the sealed copies.
+repeated copy appends what is new to the sealed copies. A run moves with all of its descendants or not at all.
 
 A move makes three passes over all runs. The first copies and verifies them, which is most of the work. The
 second seals each run in the source; the seal is the last event of its journal, and the copy gets it together
@@ -13,8 +13,10 @@ yet woken in the target can act in neither; its seal names the target, so the ne
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
+from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.damage.damaged_runs import check_run
 from holdfast.engine.journal.lease import check_is_free
 from holdfast.engine.lineage import pins
@@ -98,8 +100,11 @@ class Copying:
     def go(self, rows: Sequence[RunRow]) -> CopyReport:
         """Copy these runs, and report the refused ones. What was copied is durable and verified on return."""
         found: dict[str, CopiedRun] = {}
+        wanted = frozenset(row.run for row in rows)
         for row in self._with_progress("copying", rows):
-            found[row.run] = self._judged(row.run, partial(self._copy, row))
+            found[row.run] = self._judged(row.run, partial(self._copy, row, wanted))
+        if self._move:
+            _refuse_parents(found)
         if self._move and not self._dry_run:
             self._move_all([row for row in rows if found[row.run].outcome == "moved"], found)
         runs = tuple(
@@ -120,7 +125,7 @@ class Copying:
 
     # -- one run ---------------------------------------------------------------------------------------------
 
-    def _copy(self, row: RunRow) -> CopiedRun:
+    def _copy(self, row: RunRow, wanted: AbstractSet[str]) -> CopiedRun:
         """Write a sealed copy of a run. The outcome is ``moved`` if the later passes are to move it."""
         source, target = self._source, self._target
         check_is_free(source.store, source.clock, row)
@@ -130,8 +135,12 @@ class Copying:
         moves, why = self._moves(row)
         if not moves and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
+        for run in {run for run, _ in facts_of(row).get("children", {}).values()} - wanted - self._verified:
+            exporting.export(
+                source, run, self._writer(), alone=True
+            )  # it may borrow that one when it acts there
         writer = self._writer()
-        exporting.export(source, row.run, writer)
+        exporting.export(source, row.run, writer, alone=True)
         if not self._dry_run:
             writer.verify()
             self._verified.add(row.run)
@@ -170,7 +179,7 @@ class Copying:
 
         def seal(row: RunRow) -> CopiedRun:
             writers[row.run] = writer = self._writer()
-            exporting.move(self._source, row.run, writer)
+            exporting.move(self._source, row.run, writer, alone=True)
             writer.verify()
             return _sum(found[row.run], self._outcome(row, "moved", writer))
 
@@ -214,6 +223,18 @@ class Copying:
     def _say(self, now: CopyProgress) -> None:
         self._now = now
         self._tell(now)
+
+
+def _refuse_parents(found: dict[str, CopiedRun]) -> None:
+    """A run moves with all of its descendants or not at all: it would start a missing one again."""
+    for run, done in found.items():
+        stays = next(
+            (one for one in found if one.startswith(f"{run}/") and found[one].outcome == "refused"), ""
+        )
+        if stays and done.outcome == "moved":
+            found[run] = done._replace(
+                outcome="refused", why=f"its child {stays} cannot move: {found[stays].why}"
+            )
 
 
 def _has_woken(there: RunRow, row: RunRow) -> bool:

@@ -1,24 +1,26 @@
-"""Exports a run: its own events, those it shares with its origins, and every blob that these events need.
+"""Exports a run and its descendants: their events, those shared with their origins, and the blobs they need.
 
-A plain export only reads, and works while the run is live. A move also seals the run: the last event of its
-journal, here and in the file, says where the run went.
+A plain export only reads, and works while the run is live. A move also seals the run and its descendants: the
+last event of each journal, here and in the file, says where the run went.
 
 Invariant: a run never acts in this store while its export file has its final name. Crash windows of a move:
-killed before the seal is in the journal, the run is unchanged and the file has only its temporary name.
-Killed after the seal, the run cannot act, and a repeated move writes the same file again.
+killed before the seals are in the journals, which is one transaction, the runs are unchanged and the file has
+only its temporary name. Killed after that, they cannot act, and a repeated move writes the same file again.
 """
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from holdfast.codec.json_lines import event_line, letter_line
-from holdfast.core.journal.run_row_facts import in_queue, travelling
+from holdfast.core.journal.run_row_facts import facts_of, in_queue, travelling
 from holdfast.core.transfer.export_manifest import (
     INBOX,
     MANIFEST,
+    VERSION,
     blob_file,
+    child_place,
     run_file,
     sealed,
     write,
@@ -29,17 +31,18 @@ from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.blob_references import references
-from holdfast.engine.transfer.verify_export import ExportReader, verified
+from holdfast.engine.transfer.verify_export import ExportReader, examined
 from holdfast.errors import Corrupt, UnknownPoint
 from holdfast.model.event_fields import blobs_named, fields_of
 from holdfast.model.events import Event, Kind, link_behind
-from holdfast.model.exports import Exported, ExportedInbox, ExportedRun, Manifest, SingleUse
-from holdfast.model.store_rows import RunRow, Status
+from holdfast.model.exports import Exported, ExportedChild, ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.store_rows import Append, RunRow, Status
 from holdfast.stores.port import StorePort
 
 _TRIES = 3
@@ -64,61 +67,88 @@ class ExportWriter(Protocol):
     def publish(self) -> None: ...
 
 
-def export(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
-    """Write the run as it is now.
+def export(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
+    """Write the run and its descendants as they are now; ``alone`` leaves the descendants out.
 
-    The export is durable and has its final name on return; the run is unchanged.
+    The export is durable and has its final name on return; the runs are unchanged.
     """
-    manifest, size = _written(session.store, run, writer, _TRIES)
+    packed, size = _written(session.store, run, writer, _TRIES, alone=alone)
     writer.publish()
-    return _exported(manifest, writer, size)
+    return _exported(packed, writer, size)
 
 
-def _written(store: StorePort, run: str, writer: ExportWriter, tries: int) -> tuple[Manifest, int]:
+def _written(
+    store: StorePort, run: str, writer: ExportWriter, tries: int, *, alone: bool
+) -> "tuple[list[_Packed], int]":
     chain = _chain(store, run)
     try:
-        return _write(store, chain, (), chain[0].status, writer, moved=False)
+        packed = [_packed(store, chain, chain[0].status)]
+        if not alone:
+            rows = _with_events(descendants(store, run))
+            packed += [_packed(store, chain_of(store, row.run), row.status) for row in rows]
+            packed += _borrowable(store, [chain[0], *rows])
+        return packed, _write(store, packed, writer)
     except Corrupt:
         # A prune between two reads looks like damage, but it also raises the revision of a row.
         if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
             raise
-    writer.clear()
-    return _written(store, run, writer, tries - 1)
+    writer.clear()  # it was pruned while it was read: what is left of it can be read again
+    return _written(store, run, writer, tries - 1, alone=alone)
 
 
-def move(session: StoreSession, run: str, writer: ExportWriter) -> Exported:
-    """Write the run and seal it here. May raise RunHeld; RunSealed where this store may not move it."""
-    before = _chain(session.store, run)[0]
-    with holding(session, run) as hold:
-        row = hold.row()
-        seal = find_seal(session.store, row) if row.status == Status.SEALED else None
-        if seal is not None:  # an earlier move was killed before it published, or its file was lost
-            manifest, size = _write_sealed(session.store, run, writer)
-        else:
-            check_may_act(session.store, row)
-            manifest, size = _seal(session, hold, row, with_lease_of(row, before), writer)
+def move(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
+    """Write the run and its descendants, and seal them here.
+
+    May raise RunHeld for each of them; RunSealed where this store may not move one. ``alone`` leaves the
+    descendants out.
+    """
+    before = {run: _chain(session.store, run)[0]}
+    if not alone:
+        before |= {row.run: row for row in _with_events(descendants(session.store, run))}
+    with ExitStack() as held:
+        holds = [held.enter_context(holding(session, one)) for one in before]
+        packed, size = _sealed_all(session, holds, before, writer, alone=alone)
         writer.publish()
-    return _exported(manifest, writer, size)
+    return _exported(packed, writer, size)
 
 
-def _seal(
-    session: StoreSession, hold: Hold, row: RunRow, before: RunRow, writer: ExportWriter
-) -> tuple[Manifest, int]:
-    """Write, sync and verify the file first, then append the events that it ends with to the journal.
+def _sealed_all(
+    session: StoreSession, holds: list[Hold], before: dict[str, RunRow], writer: ExportWriter, *, alone: bool
+) -> "tuple[list[_Packed], int]":
+    """Write, sync and verify the file first, then append its last events to the journals, at once.
 
-    In the other order, a kill between the two would leave a sealed run without an export.
+    In the other order, a kill between the two would leave sealed runs without an export.
     """
     store = session.store
-    events = _last_events(session, hold, row, before, writer.place)
-    manifest, size = _write(store, chain_of(store, row.run), events, row.status, writer, moved=True)
+    packed: list[_Packed] = []
+    seals: list[Append] = []
+    rows = [hold.row() for hold in holds]
+    for hold, row in zip(holds, rows, strict=True):
+        if row.status == Status.SEALED and find_seal(store, row) is not None:
+            packed.append(_packed_sealed(store, row.run))  # an earlier move was cut off, or its file got lost
+            continue
+        check_may_act(store, row)
+        events = _last_events(session, hold, row, with_lease_of(row, before[row.run]), writer.place)
+        packed.append(_packed(store, chain_of(store, row.run), row.status, events, moved=True))
+        seals.append(Append(row.run, hold.fence, row.head, events, status=Status.SEALED))
+    borrowed = [] if alone else _borrowable(store, rows)
+    size = _write(store, [*packed, *borrowed], writer)
+    if not seals:
+        return [*packed, *borrowed], size
     with writer.opened() as reader:
-        verified(reader)
-    hold.append(row.head, events, status=Status.SEALED)
-    if len(letters.waiting(store, row.run)) != (manifest.inbox.letters if manifest.inbox else 0):
-        # A letter came after the inbox was read. The seal refuses further ones, so one rewrite is enough.
-        writer.clear()
-        return _write_sealed(store, row.run, writer)
-    return manifest, size
+        examined(reader)
+    for hold in holds:
+        hold.beat()
+    outcomes = store.append(seals)
+    by_run = {hold.run: hold for hold in holds}
+    for item, outcome in zip(seals, outcomes, strict=True):
+        by_run[item.run].check(outcome)
+    letters_in = [one.manifest.inbox.letters if one.manifest.inbox else 0 for one in packed]
+    if [len(letters.waiting(store, row.run)) for row in rows] != letters_in:
+        writer.clear()  # one came while we were writing; from now on they are refused
+        packed = [_packed_sealed(store, row.run) for row in rows]
+        size = _write(store, [*packed, *borrowed], writer)
+    return [*packed, *borrowed], size
 
 
 def _last_events(
@@ -133,11 +163,27 @@ def _last_events(
     return events
 
 
-def _write_sealed(store: StorePort, run: str, writer: ExportWriter) -> tuple[Manifest, int]:
+def _packed_sealed(store: StorePort, run: str) -> "_Packed":
     chain = chain_of(store, run)
     seal = find_seal(store, chain[0])
     assert seal is not None, f"run {run} is sealed without a seal"
-    return _write(store, chain, (), fields_of(seal.body)["status"], writer, moved=True)
+    return _packed(store, chain, fields_of(seal.body)["status"], moved=True)
+
+
+def _with_events(rows: list[RunRow]) -> list[RunRow]:
+    """Those that have anything to export, parents first."""
+    return sorted((row for row in rows if row.head), key=lambda row: (row.run.count("/"), row.run))
+
+
+def _borrowable(store: StorePort, rows: Iterable[RunRow]) -> "list[_Packed]":
+    """The histories of children that these runs, as forks, borrow when their programs ask for them."""
+    cuts: dict[str, int] = {}
+    have = {row.run for row in rows}
+    for row in rows:
+        for run, at_seq in facts_of(row).get("children", {}).values():
+            if run not in have:
+                cuts[run] = max(at_seq, cuts.get(run, 0))
+    return [_packed(store, chain_of(store, run), Status.SEALED, upto=at) for run, at in sorted(cuts.items())]
 
 
 # -- the parts -----------------------------------------------------------------------------------------------
@@ -148,23 +194,30 @@ class _Part(NamedTuple):
     data: bytes
 
 
-def _write(
+class _Packed(NamedTuple):
+    """A run as it stands in an export, but for its blobs."""
+
+    manifest: Manifest
+    parts: list[_Part]
+
+
+def _packed(
     store: StorePort,
     chain: list[RunRow],
-    more: tuple[Event, ...],
     status: str,
-    writer: ExportWriter,
+    more: tuple[Event, ...] = (),
     *,
-    moved: bool,
-) -> tuple[Manifest, int]:
-    """Write all parts. Returns the manifest and the size of the export, which is synced then."""
+    moved: bool = False,
+    upto: int = 0,
+) -> _Packed:
+    """The manifest and parts of a run, without blobs; ``upto`` is the last event to export, 0 for all."""
     runs: list[ExportedRun] = []
     parts: list[_Part] = []
     needed: set[str] = set()
-    upto = chain[0].head
+    upto = upto or chain[0].head
     single_use: SingleUse | None = None
     for number, row in enumerate(chain):
-        events = _own(store, row, upto) + list(more if number == 0 else ())
+        events = _own(store, row, max(upto, row.origin_seq)) + list(more if number == 0 else ())
         part = _Part(run_file(number, row.run), _text(map(event_line, events)))
         needed |= references(store, *events)
         # The status of an origin is not part of this run's history. With a fixed one, an unchanged history
@@ -177,23 +230,28 @@ def _write(
     inbox = _inbox(store, chain[0].run, needed) if moved else None
     if inbox is not None:
         parts.append(inbox[1])
-    manifest = sealed(
-        Manifest(
-            chain[0].run,
-            moved,
-            tuple(runs),
-            inbox[0] if inbox else None,
-            tuple(sorted(needed)),
-            single_use,
-        )
+    manifest = Manifest(
+        chain[0].run, moved, tuple(runs), inbox[0] if inbox else None, tuple(sorted(needed)), single_use
     )
-    writer.put(MANIFEST, write(manifest))
-    for part in parts:
-        writer.put(*part)
-    for address in manifest.blobs:
-        if writer.lacks(blob_file(address)):
-            writer.put(blob_file(address), read_blob(store, address))
-    return manifest, writer.complete()
+    return _Packed(sealed(manifest), parts)
+
+
+def _write(store: StorePort, packed: list[_Packed], writer: ExportWriter) -> int:
+    """Write all parts, the run first, then each descendant. Returns the size; the export is synced then."""
+    first, children = packed[0], packed[1:]
+    if children:
+        names = tuple(ExportedChild(one.manifest.run, one.manifest.sha256) for one in children)
+        first = first._replace(manifest=sealed(first.manifest._replace(children=names, version=VERSION)))
+        packed[0] = first
+    for number, (manifest, parts) in enumerate(packed):
+        place = child_place(number - 1) if number else ""
+        writer.put(place + MANIFEST, write(manifest))
+        for part in parts:
+            writer.put(place + part.name, part.data)
+        for address in manifest.blobs:
+            if writer.lacks(place + blob_file(address)):
+                writer.put(place + blob_file(address), read_blob(store, address))
+    return writer.complete()
 
 
 def _own(store: StorePort, row: RunRow, upto: int) -> list[Event]:
@@ -247,16 +305,18 @@ def _revisions(store: StorePort, run: str) -> list[int]:
     return [row.revision for row in chain_of(store, run)]
 
 
-def _exported(manifest: Manifest, writer: ExportWriter, size: int) -> Exported:
-    events = sum(run.events for run in manifest.runs)
+def _exported(packed: list[_Packed], writer: ExportWriter, size: int) -> Exported:
+    manifests = [one.manifest for one in packed]
+    manifest = manifests[0]
     return Exported(
         manifest.run,
         writer.place,
         manifest.moved,
         manifest.head,
         len(manifest.runs),
-        events,
-        len(manifest.blobs),
+        sum(run.events for one in manifests for run in one.runs),
+        sum(len(one.blobs) for one in manifests),
         size,
         manifest.sha256,
+        len(manifests) - 1,
     )

@@ -93,7 +93,7 @@ def _prepared(
     try:
         enriched, fetched = _fetched(found, source)
         losses = tuple(_losses(store, run, enriched, source, fetched))
-        drafts = [*_beginning(run, enriched, losses), *_doubts(enriched)]
+        drafts = [*_beginning(run, enriched, losses), *doubts(enriched)]
     except UNSOUND as error:
         raise BadHandoff(problem=f"it makes no sense: {type(error).__name__}: {error}") from error
     events, _ = placed_after(0, 1, drafts, run, 0, 0.0)
@@ -134,7 +134,7 @@ def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
 
 def _created(session: StoreSession, run: str, found: Mapping[str, Any]) -> RunRow:
     """The row of the new run, which names the handoff; or the row that another process created first."""
-    body = dumps({"handed": _source(found)}, option=OPT_SORT_KEYS)
+    body = dumps({"handed": source_of(found)}, option=OPT_SORT_KEYS)
     row = RunRow(run, os.urandom(16).hex(), session.clock.wall(), Status.QUEUED, body)
     session.store.create_run(row)
     there = session.store.find_run(run)
@@ -163,7 +163,7 @@ def losses_in(store: StorePort, run: str, events: list[Event] | None = None) -> 
     return ()
 
 
-def _source(found: Mapping[str, Any]) -> dict[str, Any]:
+def source_of(found: Mapping[str, Any]) -> dict[str, Any]:
     """The origin of the work, as the run's row and its first event record it."""
     return {name: found[name] for name in ("run", "store", "event", "to", "digest")}
 
@@ -174,7 +174,7 @@ def _source(found: Mapping[str, Any]) -> dict[str, Any]:
 def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Iterator[Draft]:
     entry = Entry(run, goal=found["goal"] or None)
     inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # plain dumps: typed values are tagged already
-    yield started_of(entry, inputs, handed_over=_source(found))
+    yield started_of(entry, inputs, handed_over=source_of(found))
     parts = {"losses": [loss._asdict() for loss in losses]}
     yield draft(Kind.MARK, HANDED_OVER, "", {}, dumps(found), parts=parts)
     if found["promises"]:
@@ -182,7 +182,7 @@ def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Ite
         yield draft(Kind.PROMISE_TOLD, found["run"], "", {"via": "handoff"}, parts={"promises": promises})
 
 
-def _doubts(found: dict[str, Any]) -> Iterator[Draft]:
+def doubts(found: dict[str, Any]) -> Iterator[Draft]:
     """A started and doubted call for each effect in doubt.
 
     A person can resolve it before the program runs, and the run cannot finish while it is open.

@@ -11,13 +11,20 @@ from orjson import dumps, loads
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
+from holdfast.core.lineage.later_effects import child_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, read_blob
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage.fork_and_rewind import entries_told
+from holdfast.engine.lineage.descendants import children_at, descendants
+from holdfast.engine.lineage.fork_and_rewind import (
+    entries_behind,
+    entries_listed,
+    entries_told,
+    is_born,
+)
 from holdfast.engine.llm.conversation import entries_at
 from holdfast.engine.run import observers
 from holdfast.engine.run.close import release
@@ -56,6 +63,8 @@ def document(
         is_gone=lambda owner: bool(owner) and store.probe(owner) == "dead",
         unread=len(inbox.waiting(store, run)),
         behind=_behind(store, view),
+        children=_of_children(store, run),
+        born=frozenset(row.run[len(run) + 1 :] for row in descendants(store, run) if row.head),
     )
     read = BoundedReader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
     return document_of(
@@ -75,6 +84,26 @@ def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | 
     """The origin's effects after the fork point that this run has not claimed, each with its intent."""
     entries = entries_told(store, LATER_EFFECTS.of(view).events).values()
     return [(entry, _intent(store, entry)) for entry in entries if entry["key"] not in view.calls]
+
+
+def _of_children(store: StorePort, run: str) -> list[tuple[str, dict[str, Any], bytes | None]]:
+    """The effects of the run's children, with the child's name and the intent of each.
+
+    Of children that a fork may still borrow, too; and those that a fork or a rewind lists for a later child.
+    """
+    row = store.find_run(run)
+    assert row is not None, f"run {run} is handed over and is not there"
+    found: list[tuple[str, dict[str, Any], bytes | None]] = []
+    for child in children_at(store, row, row.head).begun:
+        intents = {e.key: e.body for e in read_all(store, child.run) if e.kind == Kind.STEP_STARTED}
+        for entry in entries_behind(store, child.run, 0):
+            inner = child_of(entry)
+            name = f"{child.name}/{inner}" if inner else child.name
+            is_own = entry["run"] == child.run
+            found.append((name, entry, intents.get(entry["key"]) if is_own else _intent(store, entry)))
+    listed = entries_listed(store, LATER_EFFECTS.of(load(store, run)).events)
+    unborn = (one for one in listed if child_of(one) and not is_born(store, run, child_of(one)))
+    return [*found, *((child_of(entry), entry, _intent(store, entry)) for entry in unborn)]
 
 
 def _intent(store: StorePort, entry: dict[str, Any]) -> bytes | None:

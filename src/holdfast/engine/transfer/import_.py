@@ -12,12 +12,13 @@ recognised by the hash of the file it came from.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from holdfast.codec.blobs import pack
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import CHECKED, facts_of, owner_of, with_facts
+from holdfast.core.lineage.children import name_in
 from holdfast.core.transfer.export_manifest import blob_file
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal.journal import chain_at
@@ -25,12 +26,13 @@ from holdfast.engine.lineage import fork_and_rewind, kin
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import moves
+from holdfast.engine.transfer.blob_batch import Blobs
 from holdfast.engine.transfer.verify_export import (
     ExportReader,
     events_of,
+    examined,
     letters_of,
     seal_in,
-    verified,
 )
 from holdfast.errors import ImportClash, TooLarge
 from holdfast.limits import BRANCHES_MAX, EVENT_PAGE_MAX
@@ -39,9 +41,6 @@ from holdfast.model.events import Event, relinked
 from holdfast.model.exports import ExportedRun, Imported, Manifest
 from holdfast.model.store_rows import Blob, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
-
-_BATCH_BYTES = 8_000_000
-
 
 FindOrigin = Callable[[str], StorePort | None]
 """Opens the store that a moved run left, by its URL; None where it cannot be reached."""
@@ -61,17 +60,25 @@ def bring_in(
     """
     if as_ is not None:
         check_run_id(as_)
-    manifest = verified(reader)
-    work = ImportWork(session, reader, manifest, as_)
-    places = work.find_places()
+    manifest, inner = examined(reader)
+    bringing = ImportWork(session, reader, manifest, as_)
+    works = [bringing, *(_child_work(session, manifest, as_, *one) for one in inner)]
+    places = [work.find_places() for work in works]
     if not manifest.moved:
-        work.check_name()
-    # The claim comes before the first write: a run that another store has must leave nothing here.
-    origin = work.claim(find_origin, again=again) if manifest.moved else ""
-    _put_blobs(session, reader, manifest)
-    written = sum([work.bring(place) for place in places])
-    copies = tuple(place.name for place in reversed(places) if work.is_copy(place))
-    acting = places[-1].name if manifest.moved else work.fork(places[-1].name)
+        bringing.check_name()
+    # Every claim comes before the first write: one that is taken keeps all of them out.
+    told, *_ = [work.claim(find_origin, again=again) if work.moved else "" for work in works]
+    for work in works:
+        work.put_blobs()
+    names = {place.part.run: place.name for group in places for place in group}
+    written = 0
+    for work, group in reversed(
+        [*zip(works, places, strict=True)]
+    ):  # children first: a parent may act at once
+        written += sum([work.bring(place, names) for place in group])
+    copies = tuple(place.name for place in reversed(places[0]) if bringing.is_copy(place))
+    children = tuple(group[-1].name for group in places[1:])
+    acting = places[0][-1].name if manifest.moved else bringing.fork(places[0][-1].name, _cuts(places, names))
     row = session.store.find_run(acting)
     return Imported(
         acting,
@@ -79,11 +86,35 @@ def bring_in(
         manifest.head,
         copies,
         written,
-        len(manifest.blobs),
+        sum(work.blobs for work in works),
         manifest.sha256,
         owner_of(row) if row is not None else "",
-        origin,
+        told,
+        children,
     )
+
+
+def _child_work(
+    session: StoreSession, parent: Manifest, as_: str | None, reader: ExportReader, manifest: Manifest
+) -> "ImportWork":
+    """The import of a descendant: below the new name of its parent, where that has one."""
+    name = name_in([parent.run], manifest.run)
+    return ImportWork(session, reader, manifest, None if as_ is None or name is None else f"{as_}/{name}")
+
+
+def _cuts(places: "list[list[ImportTarget]]", names: Mapping[str, str]) -> dict[str, Any] | None:
+    """The children that the fork of a plain import borrows: the copies that came with it."""
+    part = places[0][-1].part
+    cuts = _renamed(part.facts.get("children", {}), names)
+    for group in places[1:]:
+        name = name_in([part.run], group[-1].part.run)
+        if name is not None:
+            cuts[name] = [group[-1].name, group[-1].part.upto_seq]
+    return cuts or None
+
+
+def _renamed(cuts: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: [names.get(run, run), at_seq] for name, (run, at_seq) in cuts.items()}
 
 
 def check_free(reader: ExportReader, find_origin: FindOrigin) -> None:
@@ -91,7 +122,7 @@ def check_free(reader: ExportReader, find_origin: FindOrigin) -> None:
 
     ExportError, also where another import has taken it.
     """
-    manifest = verified(reader)
+    manifest = examined(reader).manifest
     if manifest.single_use is not None:
         origin, move = find_origin(manifest.single_use.origin), _move_in(reader, manifest)
         if origin is not None and moves.knows(origin, move):
@@ -145,6 +176,23 @@ class ImportWork:
         self._manifest = manifest
         self._as = as_
         self._claim: moves.Claim | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the run itself comes, and not a copy of it."""
+        return self._manifest.moved
+
+    @property
+    def blobs(self) -> int:
+        """How many blobs it needs."""
+        return len(self._manifest.blobs)
+
+    def put_blobs(self) -> None:
+        """Write all of them; those that are there already are marked as wanted."""
+        blobs = Blobs(self._session)
+        for address in self._manifest.blobs:
+            blobs.put(address, self._reader.read(blob_file(address)))
+        blobs.flush()
 
     def claim(self, find_origin: FindOrigin, *, again: bool) -> str:
         """Take the move for this store, before anything is written. May raise ExportTaken.
@@ -274,8 +322,11 @@ class ImportWork:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def bring(self, place: ImportTarget) -> int:
-        """Complete the run in this store. Returns the number of events that had to be written."""
+    def bring(self, place: ImportTarget, names: Mapping[str, str] = MappingProxyType({})) -> int:
+        """Complete the run in this store. Returns the number of events that had to be written.
+
+        ``names`` are those that the exported runs have here.
+        """
         row = self._store.find_run(place.name)
         if row is not None and _is_done(place, row):
             return 0
@@ -293,7 +344,7 @@ class ImportWork:
             if _is_done(place, row):
                 return 0
             written = self._continue(place, hold)
-            self._finish(place, hold)
+            self._finish(place, hold, names)
         return written
 
     def missing(self, place: ImportTarget, *, beyond: int = 0) -> Missing | None:
@@ -333,7 +384,7 @@ class ImportWork:
             written += len(batch)
         return written
 
-    def _finish(self, place: ImportTarget, hold: Hold) -> None:
+    def _finish(self, place: ImportTarget, hold: Hold, names: Mapping[str, str]) -> None:
         """Write the inbox, and then the row with the final status. Called when all events are there."""
         part = place.part
         if place.acts:
@@ -343,6 +394,8 @@ class ImportWork:
         row = hold.row()
         was = [*part.facts.get("was", ()), *((part.run,) if place.name != part.run else ())]
         facts = {name: fact for name, fact in part.facts.items() if name not in {"agent", "due_at"}}
+        if "children" in facts:
+            facts["children"] = _renamed(facts["children"], names)
         how, whence = self._came_by
         came = {"how": how, "from": whence, "at": self._session.clock.wall()}
         # Up to the present head, not only what this export has: no process of this store recorded any of it.
@@ -366,7 +419,7 @@ class ImportWork:
 
     # -- the fork of a plain import --------------------------------------------------------------------------
 
-    def fork(self, copy: str) -> str:
+    def fork(self, copy: str, children: dict[str, Any] | None = None) -> str:
         """The run that acts: a fork of the copy's head; after a kill, the fork that this import has made."""
         for name in self._fork_names():
             for _ in range(fork_and_rewind.TRIES):
@@ -376,7 +429,8 @@ class ImportWork:
                         return name
                     break
                 origin = fork_and_rewind.origin_at(self._store, copy, self._manifest.head)
-                body = with_facts(_NO_ROW, imported=self._manifest.sha256, owner=moves.new_owner())
+                facts = {"imported": self._manifest.sha256, "owner": moves.new_owner(), "children": children}
+                body = with_facts(_NO_ROW, **facts)
                 head = self._manifest.head
                 if fork_and_rewind.branch(self._session, name, Status.QUEUED, origin, head, body=body):
                     return name
@@ -426,34 +480,3 @@ def stored(store: StorePort, run: str, after_seq: int, upto_seq: int) -> Iterato
         if len(page) < EVENT_PAGE_MAX:
             return
         after_seq = page[-1].seq
-
-
-def _put_blobs(session: StoreSession, reader: ExportReader, manifest: Manifest) -> None:
-    """Put all blobs, also those that the store has: this touches them, so that a prune spares them."""
-    blobs = Blobs(session)
-    for address in manifest.blobs:
-        blobs.put(address, reader.read(blob_file(address)))
-    blobs.flush()
-
-
-class Blobs:
-    """Writes blobs to a store in bounded batches."""
-
-    def __init__(self, session: StoreSession) -> None:
-        self._session = session
-        self._batch: list[Blob] = []
-        self._size = 0
-
-    def put(self, address: str, data: bytes) -> None:
-        """Add one to the batch. Durable after the next flush."""
-        packed = pack(data)
-        self._batch.append(Blob(address, packed))
-        self._size += len(packed)
-        if self._size > _BATCH_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the batch. Synced on return."""
-        if self._batch:
-            self._session.store.put_blobs(self._batch, at=self._session.clock.wall())
-        self._batch, self._size = [], 0

@@ -12,7 +12,8 @@ from holdfast.codec.json_lines import event_line, letter_line
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.engine.transfer.import_ import Blobs, ImportTarget, ImportWork, stored
+from holdfast.engine.transfer.blob_batch import Blobs
+from holdfast.engine.transfer.import_ import ImportTarget, ImportWork, stored
 from holdfast.engine.transfer.verify_export import verified
 from holdfast.errors import DamagedExport
 from holdfast.model.exports import Manifest

@@ -8,7 +8,7 @@ folds. The import writes such an export without further checks.
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from orjson import loads
 
@@ -23,7 +23,7 @@ from holdfast.core.journal.event_check import (
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import effective
 from holdfast.core.state.nodes import unpack_nodes
-from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
+from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, child_place, files_of, read
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.state.blob_references import references_with
 from holdfast.errors import Corrupt, DamagedExport
@@ -52,8 +52,54 @@ class ExportReader(Protocol):
     def lines(self, name: str) -> Iterator[bytes]: ...
 
 
+class ChildReader:
+    """The export of a child, inside that of its parent."""
+
+    def __init__(self, reader: ExportReader, number: int) -> None:
+        self.path = reader.path
+        self.sound: AbstractSet[str] = frozenset()
+        self._reader = reader
+        self._place = child_place(number)
+
+    @property
+    def names(self) -> list[str]:
+        return [name.removeprefix(self._place) for name in self._reader.names if name.startswith(self._place)]
+
+    def size(self, name: str) -> int:
+        return self._reader.size(self._place + name)
+
+    def read(self, name: str) -> bytes:
+        return self._reader.read(self._place + name)
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        return self._reader.lines(self._place + name)
+
+
+class Examined(NamedTuple):
+    """An export that is whole and unchanged, with those of its children."""
+
+    manifest: Manifest
+    children: tuple[tuple[ChildReader, Manifest], ...]
+
+
+def examined(reader: ExportReader) -> Examined:
+    """The export and those of its children. NotAnExport, NewerExport, DamagedExport."""
+    manifest = verified(reader)
+    children = []
+    for number, child in enumerate(manifest.children):
+        inner = ChildReader(reader, number)
+        found = verified(inner)
+        if (found.run, found.sha256) != child or found.children or (manifest.moved < found.moved):
+            raise _damaged(reader, f"was changed: {child_place(number)} is not what the manifest says")
+        children.append((inner, found))
+    return Examined(manifest, tuple(children))
+
+
 def verified(reader: ExportReader) -> Manifest:
-    """The manifest of a complete and unchanged export. May raise NotAnExport, NewerExport, DamagedExport."""
+    """The manifest of a complete and unchanged export; its children are not checked.
+
+    May raise NotAnExport, NewerExport, DamagedExport.
+    """
     if reader.size(MANIFEST) > EXPORT_MANIFEST_BYTES_MAX:
         raise _damaged(reader, f"has a manifest of more than {EXPORT_MANIFEST_BYTES_MAX:,} bytes")
     manifest = read(reader.read(MANIFEST), reader.path)
@@ -93,7 +139,8 @@ def letters_of(reader: ExportReader, manifest: Manifest) -> Iterator[tuple[str, 
 
 
 def _check_names(reader: ExportReader, manifest: Manifest) -> None:
-    wanted, found = files_of(manifest), reader.names
+    inner = tuple(child_place(number) for number in range(len(manifest.children)))
+    wanted, found = files_of(manifest), [name for name in reader.names if not name.startswith(inner)]
     absent = sorted(set(wanted) - set(found))
     if absent:
         raise _damaged(reader, f"is not whole: {absent[0]} is missing")

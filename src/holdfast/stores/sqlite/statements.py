@@ -49,6 +49,15 @@ LIST_RUNS: Final = _RUN + _LISTED
 LIST_RUNS_BEFORE: Final = _RUN + _LISTED_BEFORE
 LIST_RAW_RUNS: Final = _RAW_RUN + _LISTED
 LIST_RAW_RUNS_BEFORE: Final = _RAW_RUN + _LISTED_BEFORE
+
+
+def under_prefix(listing: str) -> str:
+    """The same listing by the index of names: with a prefix, the index by age would be read to its end."""
+    return listing.replace("(?2 IS NULL OR r.run < ?2)", "r.run < ?2").replace(
+        "ORDER BY r.created_at", "ORDER BY +r.created_at"
+    )
+
+
 ALL_RAW_RUNS: Final = _RAW_RUN + "ORDER BY r.id"
 LIST_FORKS: Final = _RUN + shared.OF_ORIGIN
 SWAP_RUN: Final = shared.SWAP_RUN

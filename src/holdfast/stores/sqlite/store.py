@@ -132,6 +132,8 @@ class SqliteStore:
             if before is not None:
                 statement, raw = sql.LIST_RUNS_BEFORE, sql.LIST_RAW_RUNS_BEFORE
                 bindings = (*bindings, before.created_at, as_bytes(before.run))
+            if bindings[1] is not None:
+                statement, raw = sql.under_prefix(statement), sql.under_prefix(raw)
             try:
                 rows = _rows(connection.execute(statement, bindings))
             except UnicodeDecodeError:  # some row has invalid text

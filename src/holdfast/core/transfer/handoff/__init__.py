@@ -1,7 +1,7 @@
-"""The handoff: a document with which another agent takes a run's work over, made of its journal and of nothing else.
+"""The handoff: a document with which another agent takes over a run's work. It is made from the journal.
 
-It is data (JSON, with a schema) that a program reads, and the same as Markdown for people. Every item names the events of the
-giver's journal that it comes from. A digest over all of it tells whether it is the document that was written.
+It is JSON with a schema for programs, and the same as Markdown for people. Every item names the events of the
+giver's journal that it comes from. A digest over the document shows whether it was changed.
 """
 
 from holdfast.core.transfer.handoff.carried_effects import Effect

@@ -1,9 +1,9 @@
-"""The effects that a handoff brings, and what tells the arguments of one from those of another.
+"""The effects in a handoff, and a digest of their arguments by which the receiver recognises the same call.
 
-What a function has captured is no part of them: it says where a program keeps things, and not what is asked for.
+Captured values are not part of the digest: another program captures other values for the same call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -12,11 +12,14 @@ from orjson import OPT_SORT_KEYS, dumps
 from holdfast.core.steps.arguments import CLOSURE
 
 CARRIED: Final = frozenset({"once", "idempotent"})
-"""Effects that must not simply be made again by somebody else: under another key, an idempotent one happens twice."""
+"""Effects that another run must not make again.
+
+Under another key, an idempotent effect would happen twice.
+"""
 
 
 class Effect(NamedTuple):
-    """One effect of the giver, or of whoever gave to it: ``run``, ``store`` and ``event`` say where it stands recorded."""
+    """One effect of the giver, or of a giver before it; ``run``, ``store`` and ``event`` are its record."""
 
     number: int
     step: str
@@ -31,11 +34,11 @@ class Effect(NamedTuple):
     is_done: bool
     is_in_doubt: bool
     item: Mapping[str, Any]
-    """As the document has it."""
+    """Its item in the document."""
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The fields that say what it came to, as an event has them."""
+        """The fields of the outcome, as an event has them, if the result itself is not in the document."""
         if "lost" in self.item:
             return {"lost": dict(self.item["lost"])}
         if "result_bytes" in self.item:
@@ -49,21 +52,39 @@ class Effect(NamedTuple):
         return {}
 
 
-def effects_in(document: Mapping[str, Any]) -> list[Effect]:
-    """Every effect that a document brings, by its number."""
+def effects_in(document: Mapping[str, Any], *, children: bool = False) -> list[Effect]:
+    """The effects of the giver itself in a document, or those of its children, by their numbers."""
     found = [
         _effect(document, item, is_done=name == "effects", is_in_doubt=name == "in_doubt")
         for name in ("effects", "in_doubt", "pending")
         for item in document[name]
-        if "number" in item
+        if "number" in item and bool(item.get("child")) == children
     ]
     return sorted(found, key=lambda effect: effect.number)
 
 
+def for_child(document: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """The part of a document that a child of this name begins with; None if it has no effect of it."""
+    lists = {what: [*_of_child(document[what], name)] for what in ("effects", "in_doubt")}
+    if not any(lists.values()):
+        return None
+    emptied: dict[str, Any] = {what: [] for what, value in document.items() if isinstance(value, list)}
+    return {**document, **emptied, **lists, "state": None}
+
+
+def _of_child(items: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[str, Any]]:
+    for item in items:
+        child = str(item.get("child", ""))
+        if child == name:
+            yield {field: value for field, value in item.items() if field != "child"}
+        elif child.startswith(f"{name}/"):
+            yield {**item, "child": child[len(name) + 1 :]}
+
+
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """What tells arguments apart, given as they are recorded."""
-    told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
-    return sha256(dumps(told, option=OPT_SORT_KEYS)).hexdigest()
+    """A digest of recorded arguments, without captured values."""
+    given = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+    return sha256(dumps(given, option=OPT_SORT_KEYS)).hexdigest()
 
 
 def _effect(

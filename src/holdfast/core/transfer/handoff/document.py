@@ -1,4 +1,7 @@
-"""What a handoff says, drawn from a run's journal. Nothing is read here but what the journal refers to."""
+"""Builds the handoff document from a run's journal and the blobs that it refers to.
+
+What is too long or was pruned goes to ``left_out`` with a reason and an advice: nothing is dropped silently.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -38,11 +41,11 @@ from holdfast.model.events import Event
 from holdfast.model.handoff import TELL, Loss, LossKind
 
 _SUMMARY_TOKENS: Final = 4_000
-_TOLD: Final = "EffectUnknown"
+_UNKNOWN: Final = "EffectUnknown"
 
 
 class HandoffContents(NamedTuple):
-    """What the journal alone does not tell: the state and the messages, as trees, or how long they are; who is gone for sure."""
+    """What the journal alone does not have: state and messages, or their sizes, and which owners are dead."""
 
     state: Any = None
     state_bytes: int = 0
@@ -51,10 +54,13 @@ class HandoffContents(NamedTuple):
     whole: Callable[[str], bytes] = lambda _: b"{}"
     is_gone: Callable[[str], bool] = lambda _: False
     unread: int = 0
-    """Letters in the giver's inbox."""
+    """How many letters are in the giver's inbox."""
     behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
-    """Effects behind the point of a fork or a rewind that the giver has not asked for, see core/lineage/later_effects.py; each with its intent,
-    where that can be read."""
+    """Later effects (see ``later_effects``) that the giver has not asked for, each with its intent."""
+    children: Sequence[tuple[str, Mapping[str, Any], bytes | None]] = ()
+    """Effects of the giver's children, each with the child's name and its intent."""
+    born: frozenset[str] = frozenset()
+    """The names of children that have journals. Those have what was handed over for them."""
 
 
 def document_of(
@@ -69,8 +75,8 @@ def document_of(
     sealed: bool = False,
     contents: HandoffContents | None = None,
 ) -> dict[str, Any]:
-    """What whoever takes this run's work over needs to know. ``is_held``: the giver is at work, and hands over itself."""
-    told = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
+    """The document for the agent that takes over. ``is_held``: the giver is running and hands over itself."""
+    context = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
     writing = _Writing(Story(events), read, contents or HandoffContents(), store=store, is_held=is_held)
     story, view = writing.story, writing.story.view
     started = {} if view.started is None else contents_of(view.started.body)
@@ -89,7 +95,7 @@ def document_of(
         "inputs": started.get("inputs"),
         "summary": [
             {"about": SECTIONS[line.section][0], "text": line.text, "events": [*line.refs]}
-            for line in told.lines
+            for line in context.lines
         ],
         "plan": [*_plan(story)],
         **writing.steps(run),
@@ -109,7 +115,7 @@ def document_of(
 
 
 class _Writing:
-    """One document while it is written, and what it has to leave out."""
+    """A document while it is written, and what it leaves out."""
 
     def __init__(
         self, story: Story, read: Read, contents: HandoffContents, *, store: str, is_held: bool
@@ -125,18 +131,28 @@ class _Writing:
             for attempt in story.view.attempts
         }
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
     def steps(self, run: str) -> dict[str, Any]:
-        """Effects that are done or in doubt, each with a number, and what else has no end."""
+        """The effects that are done or in doubt, each with a number, and the other calls without an end."""
         story = self.story
         doubted, begun = story.open_calls(is_held=self._is_held)
-        # Of one that the giver is in the middle of, nobody else knows whether it will have happened.
+        # The giver may be executing one of these right now. For the receiver it is in doubt.
         doubted += [call for call in begun if is_once(call)]
-        told = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_TOLD)]
+        # The program got EffectUnknown for these and continued: they are still in doubt.
+        unknown = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_UNKNOWN)]
         done = [call for call in story.steps() if is_done(call)]
-        effects = [*self._inherited(is_done=True), *self._behind("answered"), *self._done(done)]
-        in_doubt = [*(self._doubt(call) for call in (*doubted, *told)), *self._behind("asked")]
+        effects = [
+            *self._inherited(is_done=True),
+            *self._behind("answered"),
+            *self._of_children("answered"),
+            *self._done(done),
+        ]
+        in_doubt = [
+            *(self._doubt(call) for call in (*doubted, *unknown)),
+            *self._behind("asked"),
+            *self._of_children("asked"),
+        ]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
                 what=f"the handoff of {run}",
@@ -145,9 +161,15 @@ class _Writing:
                 unit="effects in doubt (settle some with `holdfast resolve`)",
             )
         others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
-        begun_again = [*self._inherited(is_done=False), *self._behind("again")]
+        begun_again = [
+            *self._inherited(is_done=False),
+            *self._behind("again"),
+            *self._of_children("again"),
+        ]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
+        # The receiver records which numbers it has claimed, so each effect has one number in the whole
+        # document.
         for number, step in enumerate(carried):
             step["number"] = number
         return {
@@ -160,54 +182,85 @@ class _Writing:
     def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
         left_out = [*self.left_out]
         last = self._step(done[-1]) if done else None
-        self.left_out = left_out  # what is left out of it is told where it stands among the others
+        self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
     def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
-        """What the giver was given itself, and has not asked for. What was in doubt there are calls of its own."""
+        """Effects that the giver took over itself and has not claimed.
+
+        Those in doubt became calls of its own.
+        """
         view = self.story.view
         handed = HANDOFF.of(view).handed
         if handed is None:
             return
         seq = self.story.cite(handed.seq)
-        for effect in effects_in(self._document_in(handed)):
+        document = self._document_in(handed)
+        for effect in effects_in(document):
             if (
                 effect.is_done == is_done
                 and not effect.is_in_doubt
                 and effect.number not in HANDOFF.of(view).claimed
             ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+        for effect in effects_in(document, children=True):
+            if effect.is_done == is_done and not self._is_born(effect.item["child"]):
+                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _is_born(self, child: str) -> bool:
+        return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
 
     def _behind(self, call_options: str) -> Iterator[dict[str, Any]]:
-        """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
-        view = self.story.view
+        """The later effects, after the point at which this history begins, that have this treatment."""
+        fold = LATER_EFFECTS.of(self.story.view)
         for entry, intent in self._contents.behind:
-            if treatment_of(entry, LATER_EFFECTS.of(view).repeats) != call_options:
-                continue
-            name = entry["step"]
-            if intent is None or is_hollow(intent):
-                why = f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: a call of it is not recognised"
-                self._leave(
-                    "effect", name, why, f"before {name} is called, look whether that was done already"
-                )
-                continue
-            told = contents_of(intent)
-            step = {"step": name, "effect": entry["effect"], **self._asked(told)}
-            step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
-            step |= {field: told[field] for field in ("idempotency_key", "tool") if told.get(field)}
-            if call_options == "answered":
-                step |= self._outcome(name, entry["outcome"])
-            else:
-                step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
-            if call_options == "asked":
-                is_over = entry["over"] or self._contents.is_gone(entry["owner"])
-                step |= {"doubt": reason_of(entry, LATER_EFFECTS.of(view).repeats), "is_over": is_over}
-                step |= {"policy": told.get("in_doubt", "stop"), "verify": bool(told.get("verify"))}
-            source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
-            yield {**step, "from": source, "events": [self.story.cite(LATER_EFFECTS.of(view).events[-1].seq)]}
+            if treatment_of(entry, fold.repeats) == call_options:
+                cited = [self.story.cite(fold.events[-1].seq)]
+                reason = reason_of(entry, fold.repeats)
+                yield from self._carried(entry, intent, call_options, reason, cited)
+
+    def _of_children(self, call_options: str) -> Iterator[dict[str, Any]]:
+        """The effects of the giver's children, done or in doubt, for the children of the receiver."""
+        for child, entry, intent in self._contents.children:
+            if treatment_of(entry, "answer") == call_options:
+                reason = f"is in doubt already in run {entry['run']} (its #{entry['event']})"
+                for step in self._carried(entry, intent, call_options, reason, []):
+                    yield {**step, "child": child}
+
+    def _carried(
+        self,
+        entry: Mapping[str, Any],
+        intent: bytes | None,
+        call_options: str,
+        reason: str,
+        cited: list[int],
+    ) -> Iterator[dict[str, Any]]:
+        """An effect of another journal, with what is known of it; nothing if its arguments cannot be read."""
+        name = entry["step"]
+        if intent is None or is_hollow(intent):
+            why = (
+                f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: "
+                "a call of it is not recognised"
+            )
+            self._leave("effect", name, why, f"before {name} is called, look whether that was done already")
+            return
+        recorded = contents_of(intent)
+        step = {"step": name, "effect": entry["effect"], **self._asked(recorded)}
+        step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
+        step |= {field: recorded[field] for field in ("idempotency_key", "tool") if recorded.get(field)}
+        if call_options == "answered":
+            step |= self._outcome(name, entry["outcome"])
+        else:
+            step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
+        if call_options == "asked":
+            is_over = entry["over"] or self._contents.is_gone(entry["owner"])
+            step |= {"doubt": reason, "is_over": is_over}
+            step |= {"policy": recorded.get("in_doubt", "stop"), "verify": bool(recorded.get("verify"))}
+        source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
+        yield {**step, "from": source, "events": cited}
 
     def _outcome(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What an effect came to, as far as it fits."""
+        """The result of an effect, if it fits into the document."""
         if "lost" in fields:
             return {"lost": fields["lost"]}
         size = fields.get("value_bytes", 0)
@@ -238,12 +291,13 @@ class _Writing:
             self._leave(
                 "effect",
                 name,
-                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: a call of it is not recognised",
+                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: "
+                "a call of it is not recognised",
                 f"before {name} is called, look whether that was done already",
             )
 
     def _step(self, call: Call) -> dict[str, Any]:
-        """A call as it stands: what was asked for, under which key, and what came of it."""
+        """A call as an item of the document: its arguments, keys, and result."""
         intent = {} if call.body is None else contents_of(call.body)
         step: dict[str, Any] = {"step": call.name, "effect": intent.get("effect", ""), **self._asked(intent)}
         carried = intent.get("carried")
@@ -265,9 +319,9 @@ class _Writing:
             arguments = loads(self._contents.whole(intent["args_blob"]))
         if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
             return {"arguments": None if "args_blob" in intent else arguments}
-        told = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+        given = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
         is_long = intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX
-        return {"arguments": None if is_long else told, "arguments_sha256": arguments_digest(arguments)}
+        return {"arguments": None if is_long else given, "arguments_sha256": arguments_digest(arguments)}
 
     def _result(self, call: Call) -> dict[str, Any]:
         body = call.outcomes[-1].body or b"{}"
@@ -298,10 +352,10 @@ class _Writing:
         step["verify"] = bool(intent.get("verify"))
         return step
 
-    # -- the rest ---------------------------------------------------------------------------------------------
+    # -- the rest --------------------------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """What the agent said of its work, and what failed."""
+        """The agent's notes, and what failed."""
         failed = [
             {"step": one.call.name, "error": one.error, "events": [*one.seqs]}
             for one in self.story.failures()
@@ -314,7 +368,7 @@ class _Writing:
         }
 
     def luggage(self) -> dict[str, Any]:
-        """The state and the messages, where they fit."""
+        """The state and the messages, if they fit."""
         bag = self._contents
         for name, size, advice in (
             ("state", bag.state_bytes, "run.state of the giver has it"),
@@ -333,7 +387,7 @@ class _Writing:
         return {"state": bag.state, "messages": bag.messages or []}
 
     def listed(self, name: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The latest items of a sort; that there are others is told."""
+        """The latest items of a sort. ``left_out`` says if there are more."""
         if len(items) > HANDOFF_ITEMS_MAX:
             why = f"the latest {HANDOFF_ITEMS_MAX} of {len(items):,} are in the handoff"
             self._leave("list", name, why, "the giver's journal has the others")
@@ -406,12 +460,21 @@ def _budget(story: Story) -> dict[str, Any]:
 
 
 def _how_to_continue(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "`holdfast accept FILE --as NAME` begins a run with this in the store that is to go on with it, and tells what is lost"
+    yield (
+        "`holdfast accept FILE --as NAME` begins a run with this, in the store that continues the work, "
+        "and lists what is lost"
+    )
     if document["in_doubt"]:
         names = ", ".join(dict.fromkeys(step["step"] for step in document["in_doubt"]))
-        yield f"find out whether {names} happened: the tool's verify is asked first; else `holdfast resolve NAME STEP --done … | --retry`"
+        yield (
+            f"find out whether {names} happened: the tool's verify is asked first; "
+            "else `holdfast resolve NAME STEP --done … | --retry`"
+        )
     if document["effects"]:
-        yield "call the same tools by the same names: an effect listed here is answered from here and not made again"
+        yield (
+            "call the same tools by the same names: "
+            "an effect listed here is answered from here and not made again"
+        )
     todo = [item["item"] for item in document["plan"] if not item["begun"]]
     if todo:
         yield f"next in the plan: {todo[0]}"

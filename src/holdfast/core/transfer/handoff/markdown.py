@@ -1,4 +1,4 @@
-"""A handoff as Markdown, for people."""
+"""Writes a handoff as Markdown, for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from holdfast.core.text.value_text import readable
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The document for people."""
+    """The document as Markdown."""
     to = f" to {document['to']}" if document["to"] else ""
     sealed = (
         "The giver is sealed: it does not go on." if document["sealed"] else "The giver may go on by itself."
@@ -71,7 +71,7 @@ def _doubts(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for one in promises:
         due = f", due {moment(one['due'])}" if one["due"] is not None else ""
-        who = f"to {one['to'] or 'nobody named'}" if one["side"] == "made" else f"given by {one['by']}"
+        who = f"to {one['to'] or 'no one named'}" if one["side"] == "made" else f"given by {one['by']}"
         note = f": {one['note']}" if one["note"] else ""
         yield f"- {one['text']} ({who}{due}): {one['state']}{note}, id {one['id']}{_events(one)}"
 

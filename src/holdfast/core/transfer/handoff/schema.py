@@ -1,6 +1,8 @@
-"""The schema of a handoff, as JSON Schema 2020-12; ``docs/handoff.schema.json`` is this, and ``holdfast handoff --schema`` prints it.
+"""The JSON Schema (2020-12) of a handoff.
 
-Whoever reads documents ignores fields that are not here: later versions add some. What is here is there in every document.
+``docs/handoff.schema.json`` is a copy, and ``holdfast handoff --schema`` prints it.
+
+Readers must ignore unknown fields, because later versions add some. Every document has all required fields.
 """
 
 from typing import Any, Final
@@ -67,6 +69,7 @@ _STEP: Final = _object(
         "policy": {"enum": ["stop", "tell", "retry"]},
         "verify": {"type": "boolean"},
         "tool": {"type": "boolean"},
+        "child": {**_TEXT, "description": "Of an effect of a child: its name behind the giver's."},
         "from": _object(
             {"run": _TEXT, "store": _TEXT},
             {"event": _SEQ},
@@ -108,7 +111,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "holdfast_handoff": {"const": FORMAT, "description": "The format of this document."},
     "run": {**_TEXT, "description": "The run that hands over."},
     "store": {**_TEXT, "description": "Where its journal is."},
-    "to": {**_TEXT, "description": "Who is to go on; empty where anybody may."},
+    "to": {**_TEXT, "description": "Who is to continue the work; empty if any agent may."},
     "at": {**_TEXT, "description": "When it was written."},
     "event": {**_SEQ, "description": "The last event of the journal that it tells of."},
     "attempt": {**_NUMBER, "description": "The number of the giver's last attempt."},
@@ -128,7 +131,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "plan": _list(_object({"item": _TEXT, "begun": {"type": "boolean"}}), "What was planned, in order."),
     "pending": _list({"$ref": "#/$defs/step"}, "Begun and not ended, and harmless to begin again."),
     "in_doubt": {
-        **_list({"$ref": "#/$defs/step"}, "Effects of which nobody knows whether they happened."),
+        **_list({"$ref": "#/$defs/step"}, "Effects of which it is not known whether they happened."),
         "maxItems": HANDOFF_DOUBTS_MAX,
     },
     "effects": _list(
@@ -136,7 +139,7 @@ _FIELDS: Final[dict[str, Any]] = {
     ),
     "decisions": _list(_NOTE, "What was decided, and why."),
     "discoveries": _list(_NOTE, "What was found out."),
-    "told": _list(_NOTE, "What was told to others."),
+    "told": _list(_NOTE, "What the giver said to others."),
     "failed": _list(
         _object({"step": _TEXT, "error": {"type": "object"}, "events": _EVENTS}), "Approaches that failed."
     ),

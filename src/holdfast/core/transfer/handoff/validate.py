@@ -1,7 +1,7 @@
-"""Whether a document is a handoff, whole and unchanged: by its shape, and by its digest.
+"""Checks that a document is a complete, unchanged handoff: by its schema and its digest.
 
-The shape is looked at with the few words of JSON Schema that ours is written in; so nothing has to be installed, and
-whoever goes on with a document need not ask again whether a field is there.
+It implements the few keywords of JSON Schema that the handoff schema uses, so no package is needed. Code that
+reads a checked document relies on its fields.
 """
 
 import re
@@ -26,13 +26,13 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """What the document comes to, without its own digest."""
+    """The SHA-256 of the document without its own digest."""
     content = {name: value for name, value in document.items() if name != "digest"}
     return sha256(dumps(content, option=OPT_SORT_KEYS)).hexdigest()
 
 
 def read_document(data: bytes, source: str) -> dict[str, Any]:
-    """The document in these bytes. BadHandoff says where they stop being one."""
+    """The document in these bytes. Raises BadHandoff, which says what is wrong."""
     try:
         return check_document(loads(data))
     except JSONDecodeError as wrong:
@@ -43,7 +43,7 @@ def read_document(data: bytes, source: str) -> dict[str, Any]:
 
 
 def check_document(document: object) -> dict[str, Any]:
-    """The document, if it is one, whole and unchanged. BadHandoff says what is wrong."""
+    """The document, if it is a complete, unchanged handoff. Raises BadHandoff, which says what is wrong."""
     if not isinstance(document, dict) or "holdfast_handoff" not in document:
         raise BadHandoff(problem="it is no handoff: the field holdfast_handoff is missing")
     _check_is_json(document)
@@ -61,7 +61,7 @@ def check_document(document: object) -> dict[str, Any]:
 
 
 def _check_is_json(document: dict[Any, Any]) -> None:
-    """Whoever was handed it by a program, and not by a file, may hold what no file can: NaN, objects, endless depths."""
+    """Refuses what no JSON file can hold: a program may pass NaN, objects, or endless nesting."""
     try:
         is_json = loads(dumps(document)) == document
     except (TypeError, ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ def _check_is_json(document: dict[Any, Any]) -> None:
 
 
 def problems_of(document: object) -> Iterator[str]:
-    """What of a document is not as the schema says, the first first."""
+    """Where a document violates the schema, in order."""
     yield from _problems(SCHEMA, document, "")
 
 
@@ -85,7 +85,7 @@ def _problems(schema: Mapping[str, Any], value: object, path: str) -> Iterator[s
         return
     wrong = _is_wrong(schema, value)
     if wrong:
-        yield f"{f'its field {path}' if path else 'it'} is {_told(value)}{wrong}"
+        yield f"{f'its field {path}' if path else 'it'} is {_shown(value)}{wrong}"
     elif isinstance(value, dict):
         yield from _members(schema, value, path)
     elif isinstance(value, list) and "items" in schema:
@@ -94,7 +94,7 @@ def _problems(schema: Mapping[str, Any], value: object, path: str) -> Iterator[s
 
 
 def _is_wrong(schema: Mapping[str, Any], value: object) -> str:
-    """What else it should be; empty where it is as it should be, as far as this value goes by itself."""
+    """What is wrong with this value by itself, without its members; empty if nothing."""
     if "enum" in schema and not any(
         value is one or (isinstance(value, str) and value == one) for one in schema["enum"]
     ):
@@ -128,11 +128,11 @@ def _members(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> 
 
 def _is_a(kinds: str | list[str], value: object) -> bool:
     wanted = [kinds] if isinstance(kinds, str) else kinds
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # in Python a bool is an int; in JSON it is no number
         return "boolean" in wanted
     return any(isinstance(value, _TYPES[kind]) for kind in wanted)
 
 
-def _told(value: object) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

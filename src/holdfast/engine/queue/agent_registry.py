@@ -1,0 +1,5 @@
+"""The agents of this process, by name: ``@holdfast.agent`` adds each."""
+
+from typing import Any, Final
+
+agents: Final[dict[str, Any]] = {}

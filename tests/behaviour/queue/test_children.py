@@ -1,0 +1,112 @@
+"""``run.child``: in this process, unless it is told to queue.
+
+Seen before: without a worker the parent parked for ever, and nothing said that nobody would run its child.
+"""
+
+import asyncio
+import logging
+
+import pytest
+
+import holdfast
+from holdfast.errors import Misuse
+
+calls: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    calls.clear()
+
+
+def say(word: str) -> str:
+    calls.append(word)
+    return word.upper()
+
+
+@holdfast.agent("in-process")
+def plain(run: holdfast.Run, word: str) -> str:
+    return run.step("say", say, word)
+
+
+@holdfast.agent("in-process-async")
+async def awaited(run: holdfast.AsyncRun, word: str) -> str:
+    return await run.step("say", say, word)
+
+
+@holdfast.agent("in-process-broken")
+def broken(run: holdfast.Run) -> None:
+    calls.append("broken")
+    raise ValueError("no paper")
+
+
+def test_a_child_runs_here(url: str) -> None:
+    """Once, as a run of its own, by the agent or by its name; no worker is needed."""
+    for _ in range(2):
+        with holdfast.run("parent", store=url, if_finished="reopen") as run:
+            assert run.child("a", plain, "one") == "ONE"
+            assert run.child("b", "in-process", word="two") == "TWO"
+    assert calls == ["one", "two"]
+    store = holdfast.store(url)
+    assert {info.run: info.status for info in store.runs()} == dict.fromkeys(
+        ["parent", "parent/a", "parent/b"], "finished"
+    )
+
+
+def test_children_of_an_async_run(url: str) -> None:
+    """Side by side, of both kinds; a plain agent runs in a thread."""
+
+    async def main() -> None:
+        async with holdfast.run("parent", store=url) as run:
+            both = await asyncio.gather(run.child("a", awaited, "one"), run.child("b", plain, "two"))
+            assert [*both] == ["ONE", "TWO"]
+
+    asyncio.run(main())
+    assert sorted(calls) == ["one", "two"]
+
+
+def test_a_child_that_fails(url: str) -> None:
+    """ChildFailed, and it is tried again with its parent."""
+    for _ in range(2):
+        with pytest.raises(holdfast.ChildFailed, match="no paper"), holdfast.run("parent", store=url) as run:
+            run.child("a", broken)
+    assert calls == ["broken", "broken"]
+
+
+def test_an_agent_that_is_not_here(url: str) -> None:
+    """Only its name is known: refused, with what to do. So is an async agent in a plain run."""
+    with holdfast.run("parent", store=url) as run:
+        with pytest.raises(Misuse, match="queue=True"):
+            run.child("a", "nobody")
+        with pytest.raises(Misuse, match="async"):
+            run.child("b", awaited, "one")
+
+
+def test_queued_with_no_worker_alive(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It says so; with a worker that serves the agent it does not."""
+    with (
+        caplog.at_level(logging.WARNING, "holdfast"),
+        pytest.raises(holdfast.AwaitingChild, match="no worker is alive that serves agent 'in-process'"),
+        holdfast.run("parent", store=url) as run,
+    ):
+        run.child("a", plain, "one", queue=True)
+    assert [one for one in caplog.messages if "no worker is alive" in one]
+    caplog.clear()
+    with holdfast.worker(plain, store=url) as worker, holdfast.run("parent", store=url) as run:
+        assert run.child("a", plain, "one", queue=True, wait_s=30) == "ONE"
+        assert run.child("b", plain, "two", queue=True, wait_s=30) == "TWO"
+        assert worker.wait_idle(30)
+    assert not [one for one in caplog.messages if "no worker is alive" in one]
+
+
+def test_a_child_that_was_queued_before_is_left_to_the_queue(url: str) -> None:
+    """The program changed from queue=True to running here: the parent waits for the worker's result."""
+    with pytest.raises(holdfast.AwaitingChild), holdfast.run("parent", store=url) as run:
+        run.child("a", plain, "one", queue=True)
+    with pytest.raises(holdfast.AwaitingChild), holdfast.run("parent", store=url) as run:
+        run.child("a", plain, "one")
+    with holdfast.worker(plain, store=url) as worker:
+        assert worker.wait_idle(30)
+    with holdfast.run("parent", store=url) as run:
+        assert run.child("a", plain, "one") == "ONE"
+    assert calls == ["one"]
