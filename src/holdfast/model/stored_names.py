@@ -21,7 +21,7 @@ _ROWS: Final = (
         "holdfast",
         "holdfast.errors",
         (
-            "AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand NeverAwaited "
+            "NotRecorded AcknowledgedLost EffectUnclaimed ExportTaken FileFailed ForeignCommand NeverAwaited "
             "OutOfDescriptors Unjournaled"
         ),
     ),

@@ -18,7 +18,7 @@ from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.recorded_paths import RecordedPaths
 from holdfast.core.steps.arguments import defaults_of
-from holdfast.core.steps.call_difference import arguments_diff
+from holdfast.core.steps.call_difference import arguments_diff, call_line
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.drift.program import modules
 from holdfast.engine.journal.blob_content import read_blob
@@ -150,10 +150,10 @@ class DriftGuard(Feature):
 
     def _told(self, asked: "RequestedCall", found: list[Call]) -> str:
         """The call and what it may be, side by side."""
-        lines = [f"  now       {_call_line(asked.name, loads(asked.arguments))}"]
+        lines = [f"  now       {call_line(asked.name, loads(asked.arguments))}"]
         for call in found[:UNCLAIMED_SHOWN_MAX]:
             state = "in doubt" if call.is_open else "done"
-            told = _call_line(call.name, self._arguments_of(call))
+            told = call_line(call.name, self._arguments_of(call))
             lines.append(f"  d{call.seq:<8} {told}  ({state}, not asked for)")
         if len(found) > UNCLAIMED_SHOWN_MAX:
             lines.append(f"  and {len(found) - UNCLAIMED_SHOWN_MAX} more")
@@ -265,13 +265,3 @@ class DriftGuard(Feature):
 
 
 GUARD: Final = Slot("drift", DriftGuard)
-
-
-def _call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
-    told = (
-        ", ".join(f"{one}={value!r}" for one, value in arguments.items())
-        if isinstance(arguments, dict)
-        else "…"
-    )
-    line = f"{name}({told})"
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"

@@ -18,10 +18,10 @@ from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.inbox import waiting
 from holdfast.engine.journal.journal import read_own
+from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import SPACE, chunk_keys
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
-from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.lineage.pins import all_pins
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.prune.erase import delete_records

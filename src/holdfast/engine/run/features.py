@@ -22,7 +22,9 @@ or because the program uses it.
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted during this attempt | states |
 | ``finishing(runtime)`` | adds events to the append that finishes the run | drift |
+| ``finished_again(result)`` | the program finishes a run that is only replayed | replay |
 | ``closing()`` | the program has left the block; calls in flight may still run | streams |
+| ``left(error)`` | the program has left a run that is only replayed | replay |
 | ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
 | ``released()`` | the lease is about to be released | autosave |
 """
@@ -99,6 +101,12 @@ def _is_waited_for(held: "HeldRun") -> bool:
     return started is not None and bool(fields_of(started.body).get("waited_for_by"))
 
 
+def _has_budget(held: "HeldRun") -> bool:
+    """Its children look for it: what they spend, it spends."""
+    entry: Entry | None = held.entry
+    return entry is not None and entry.budget is not None
+
+
 ROWS: Final = (
     Row("forks", "lineage.fork_and_rewind:Forks", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
@@ -124,6 +132,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("replay", "drift.replay:Replay"),
     Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
     Row(
@@ -150,6 +159,7 @@ ROWS: Final = (
     Row(
         "budget",
         "budget.budget:Spending",
+        when=_has_budget,
         check="budget.price_tables:check_prices",
         checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,
     ),
@@ -165,7 +175,7 @@ OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
     "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
-    "checkpointed", "cursor_moved", "compacted", "finishing", "closing", "ended", "released",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -188,7 +198,9 @@ class Hooks:
     cursor_moved: tuple[Callable[[], None], ...]
     compacted: tuple[Callable[[int], None], ...]
     finishing: tuple[Callable[..., "Awaitable[list[Draft]]"], ...]
+    finished_again: tuple[Callable[[bytes], None], ...]
     closing: tuple[Callable[[], None], ...]
+    left: tuple[Callable[[BaseException | None], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]
 

@@ -27,7 +27,7 @@ from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import log
-from holdfast.engine.run import cancel, observers
+from holdfast.engine.run import cancel, observers, replay_mode
 from holdfast.engine.run.call_site import CallSite, here_now
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
@@ -86,6 +86,8 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     keep_spare()
     check_options(entry)
     run = await _choose_run(runtime, session, entry)
+    if replay_mode.is_on():
+        return await _replay_only(runtime, session, entry, run)
     row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
@@ -285,6 +287,18 @@ async def _replay(runtime: Runtime, session: StoreSession, entry: Entry, row: Ru
     view = await runtime.store(load, session.store, row.run)
     await runtime.store(_check, session.store, view, entry, row.run)
     return HeldRun(session, row, view, None, entry)
+
+
+async def _replay_only(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> HeldRun:
+    """Enter a run to compare it with today's program, whatever its status. UnknownRun where it is not recorded."""
+    row = await runtime.store(session.store.find_run, run)
+    if row is None or not row.head:
+        raise UnknownRun(run=run, store=session.store.url)
+    held = await _replay(runtime, session, entry, row)
+    held.resumed = True
+    held.feature("replay")
+    held.feature("drift")
+    return held
 
 
 async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow, lease: Lease) -> HeldRun:
