@@ -271,12 +271,13 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
 
     RunExists if it has to be new.
     """
-    at = session.clock.wall()
-    row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-    is_ours = await runtime.store(session.store.create_run, row)
-    # Read back: if another process was faster, its row counts, with its birth id.
-    found = await runtime.store(session.store.find_run, run)
-    assert found is not None, f"run {run} was created and is not there"
+    store, found = session.store, None
+    while found is None:  # again, if another process erased it at once
+        at = session.clock.wall()
+        row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
+        is_ours = await runtime.store(store.create_run, row)
+        # Read back: if another process was faster, its row counts, with its birth id.
+        found = await runtime.store(store.find_run, run)
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
     return found
