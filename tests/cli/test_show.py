@@ -281,9 +281,9 @@ def test_a_run_that_goes_in_circles_is_shown_with_what_it_repeats(own_shop: "Sho
     run.close()
 
 
-def test_children_are_shown_with_their_state_and_steps(shop: "Shop") -> None:
+def test_children_are_shown_with_their_state_and_steps(own_shop: "Shop") -> None:
     """In the order in which they began, a child of a child too."""
-    with pytest.raises(KeyError), holdfast.run("talk", store=shop.store) as run:
+    with pytest.raises(KeyError), holdfast.run("talk", store=own_shop.store) as run:
         with holdfast.run("first") as child:
             child.step("write", len, "abc")
             child.finish(None)
@@ -291,14 +291,14 @@ def test_children_are_shown_with_their_state_and_steps(shop: "Shop") -> None:
             deep.step("think", len, "abc")
             raise KeyError
         run.finish(None)
-    out = shop("show", "talk").out
+    out = own_shop("show", "talk").out
     lines = out[out.index("Children\n") :].splitlines()[1:4]
     assert [line.split() for line in lines] == [
         ["first", "finished", "1", "step", "last", "write"],
         ["second", "failed", "0", "steps"],
         ["second/deep", "failed", "1", "step", "last", "think"],
     ]
-    assert [child["run"] for child in loads(shop("show", "talk", "--json").out)["children"]] == [
+    assert [child["run"] for child in loads(own_shop("show", "talk", "--json").out)["children"]] == [
         "talk/first",
         "talk/second",
         "talk/second/deep",

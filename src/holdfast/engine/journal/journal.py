@@ -324,13 +324,8 @@ class Journal:
     def lease_lost(self) -> LeaseLost:
         """The stop-signal for a process that has lost the lease."""
         lease = self.lost or Lease()
-        return LeaseLost(
-            run=self.run,
-            owner=owner_name(lease.owner),
-            fence_now=lease.fence,
-            fence=self.fence,
-            head=self.head + 1,
-        )
+        fences = {"fence_now": lease.fence, "fence": self.fence}
+        return LeaseLost(run=self.run, owner=owner_name(lease.owner), head=self.head + 1, **fences)
 
     def cancel_signal(self) -> Cancelled:
         """The stop-signal for the holder of a cancelled run."""
