@@ -83,6 +83,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── StepInDoubt
     ├── LeaseLost
     ├── PremiseMissing
+    ├── NotRecorded
     ├── Diverged
     │   └── EffectUnclaimed
     ├── Cancelled
@@ -898,6 +899,14 @@ class Cancelled(StopSignal):
     advises = 'what was recorded stays; if_finished="reopen" opens the run again'
     by: str
     why: str
+
+
+class NotRecorded(StopSignal):
+    """A replay came to something that is not recorded: it is not made, and the replay ends."""
+
+    says = "replay of run {run}: {what} is not recorded"
+    advises = "`holdfast replay {run}` shows what differs"
+    what: str
 
 
 class Drained(StopSignal):

@@ -96,7 +96,7 @@ class Agent(Generic[P, R]):
         if self.is_async:
             return self._execute_async(opening, inputs, crashes_max)  # type: ignore[return-value]  # R is the coroutine here
         with opening as run:
-            if run.status == Status.FINISHED:
+            if run.status == Status.FINISHED:  # replaying the body would only repeat its prints
                 return run.result  # type: ignore[no-any-return]
             given = self._given(run, inputs, crashes_max)
             result = self.fn(*([run] if self._takes_run else []), **given)  # type: ignore[arg-type]

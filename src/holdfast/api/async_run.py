@@ -260,10 +260,11 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         wait_s: float | None = 0.0,
         **kwargs: Any,
     ) -> Any:
-        """Run another agent in this process, and give its result: it runs once. Its id is this run's and the name behind it.
+        """Run another agent as a child of this run, and return its result. The child runs once.
 
-        With ``queue`` any worker runs it. The run waits ``wait_s`` in this process (None for as long as it takes) and then
-        parks; a worker takes it up again when the child has ended. ChildFailed.
+        Its id is ``this-run/name``. It runs in this process; with ``queue``, any worker runs it. Then this
+        run waits ``wait_s`` seconds in this process (None: as long as it takes), and parks with
+        ``AwaitingChild``; a worker continues it when the child has ended. Raises ChildFailed.
         """
         return await children.child(self._held, AWAITING, name, agent, args, kwargs, wait_s, queue=queue)
 

@@ -14,6 +14,7 @@ from holdfast.api.async_run import AsyncRun, AsyncRunOptions
 from holdfast.api.messages import AsyncMessages
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
+from holdfast.engine import replay_mode
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, here_now
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
@@ -137,17 +138,23 @@ def current() -> Run | AsyncRun:
     return handle
 
 
+replaying = replay_mode.replaying
+"""Replay the runs that this process enters meanwhile: for ``holdfast.testing``."""
+
 _opened: dict[tuple[StoreSession, str], tuple[Run | AsyncRun, object]] = {}
 """The runs that were opened without a block, by store and id, with the task that opened each."""
 
 
 def _opener() -> object:
-    """The task that opens a run. In IPython the thread: a notebook may run each cell in a task of its own."""
+    """The task that opens a run.
+
+    In IPython the thread, because a notebook may run each cell in a task of its own.
+    """
     return get_ident() if hasattr(builtins, "__IPYTHON__") else current_task()
 
 
 def _block_of(outer: CallSite | None, session: StoreSession, entry: Entry) -> Run | AsyncRun | None:
-    """The handle of the block around, where this task entered the same run with it."""
+    """The handle of the enclosing block, if this task entered the same run with it."""
     if outer is None or (session, entry.run) in _opened:
         return None
     held = outer.held
@@ -162,7 +169,7 @@ def _raise(error: BaseException | None) -> None:
 
 @cache
 def noted_async_run() -> type[AsyncRun]:
-    """The class of async handles: ``AsyncRun``, which notes the calls that are not awaited."""
+    """The class of async handles: an ``AsyncRun`` that notes calls that the program does not await."""
     options, messages = noting_calls(AsyncRunOptions), noting_calls(AsyncMessages)
 
     class Noted(noting_calls(AsyncRun)):  # type: ignore[misc]  # a class made here
@@ -196,13 +203,13 @@ class Opening:
         return self
 
     def open(self) -> Run:
-        """Enter without a block, for notebooks: end it with ``run.finish(…)`` and ``run.close()``.
+        """Enter the run without a block, for notebooks. End it with ``run.finish(…)`` and ``run.close()``.
 
-        It is never a child of another run. Opened again by the same task, it is the same run, from its
-        beginning: what is recorded answers.
+        It is never a child of another run. If the same task opens it again, it is the same run from its
+        beginning, and recorded calls answer.
         """
         outer = here_now()
-        token = CALL_SITE.set(None)  # so that nothing nests
+        token = CALL_SITE.set(None)  # without a current run, the new one is no child
         try:
             session = self._session()
             block = _block_of(outer, session, self._entry)
@@ -217,7 +224,7 @@ class Opening:
         return handle
 
     async def open_async(self) -> AsyncRun:
-        """As ``open``, for a program that awaits: ``await`` also ``run.finish(…)`` and ``run.close()``."""
+        """As ``open``, for async programs: await ``run.finish(…)`` and ``run.close()`` too."""
         outer = here_now()
         token = CALL_SITE.set(None)
         try:
@@ -258,7 +265,9 @@ class Opening:
         return self._handle(held, former, noted_async_run())
 
     def _former(self, session: StoreSession) -> Run | AsyncRun | None:
-        """The handle through which this task opened the same run without a block, and which is not closed."""
+        """The open handle of the same run, if this task opened it without a block. A replay has none."""
+        if replay_mode.is_on():
+            return None
         handle, opener = _opened.pop((session, self._entry.run), (None, None))
         if handle is None or handle._held.is_closed or not handle._held.is_ours:  # noqa: SLF001
             return None
@@ -266,11 +275,11 @@ class Opening:
             _opened[session, self._entry.run] = handle, opener
             return None
         if handle._held.unawaited is not None:  # noqa: SLF001
-            handle._held.unawaited.forget()  # noqa: SLF001 - the cell is run again because it was mended
+            handle._held.unawaited.forget()  # noqa: SLF001 - the user corrected the cell and runs it again
         return handle
 
     def _handle(self, held: HeldRun, former: Run | AsyncRun | None, cls: type[HandleT]) -> HandleT:
-        """The run's handle: where this task had one, the same object, which the program may have kept."""
+        """The run's handle; if this task had one, the same object, because the program may have kept it."""
         handle = former if former is not None and isinstance(former, cls) else cls(held, self._entry)
         handle._held, handle._entry, held.handle = held, self._entry, handle  # noqa: SLF001
         self._run = handle
@@ -352,7 +361,7 @@ class Opening:
             return False
         if self._entry.stops == "suppress" and isinstance(raised, StopSignal):
             return True
-        if raised is error:
+        if raised is error:  # the program's own exception: the ``with`` statement raises it again
             return False
         raise raised from raised.__cause__
 

@@ -152,7 +152,7 @@ def _wrap(fn: Callable[..., Any], call_options: CallOptions, name: str | None) -
     step_name = check_name("tool", name or fn.__name__, STEP_NAME_CHARS_MAX)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        here = here_now()
+        here = here_now()  # at each call, not at decoration: one tool serves many runs
         if here is None:
             return fn(*args, **_outside(fn, step_name, kwargs))
         return drive(step(here.held, BLOCKING, call_options, step_name, fn, args, kwargs))

@@ -188,6 +188,8 @@ class Worker:
     def _claim_all(self) -> None:
         pause_s = WORKER_POLL_S_MIN
         while True:
+            # Cleared before the check: a drain that comes after it sets the event, and the wait below
+            # returns.
             self._wake.clear()
             if self._is_draining:
                 break
@@ -345,6 +347,7 @@ class Worker:
         found = store.find_run(row.run)
         if found is None or found.head > row.head or found.lease.owner:
             return
+        # Entering gave the lease back. Another worker may hold the run by now, and then decides itself.
         grant = store.acquire(row.run, at=now, lease_s=self._session.lease_s)
         if not grant.granted:
             return

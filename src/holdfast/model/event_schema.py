@@ -93,7 +93,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "noted": "premises?", "handed": "carried?", "carried": "carried?", "origin": "object?",
             "refetchable": "bool?", "idempotency_key": "text?", "owner": "text?", "tool": "bool?", "in_doubt":
             "text?", "verify": "bool?", "loops": "text|numbers?", "deadline": "time?", "approved": "count?",
-            "model": "text?", "provider": "text?", "request_bytes": "count?", "stream": "bool?", "reads": "object?",
+            "model": "text?", "provider": "text?", "request_bytes": "count?", "stream": "bool?",
+            "reads": "object?",
         },
         {"args": "object|list?", "request": "any?", "module_data": "object?"},
     ),

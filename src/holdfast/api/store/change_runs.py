@@ -148,7 +148,10 @@ class Moving(Files):
         return [f"message {one.at}: {one.text}" for one in repair(self._session, check_run_id(run))]
 
     def effects_behind(self, place: str) -> tuple[EffectBehind, ...]:
-        """The effects that the run and its later children have behind a place, done or in doubt: what ``fork`` and ``rewind`` would list. Nothing is written."""
+        """The effects after a place, done or in doubt, of the run and its later children.
+
+        ``fork`` and ``rewind`` would list the same. Nothing is written.
+        """
         row, seq = self._at(place)
         return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
@@ -165,10 +168,11 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
     ) -> Exported:
-        """Write a run and its descendants, with all that they need, to one file; or to a ``directory`` of readable lines and blobs.
+        """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
-        It can be imported into any store. With ``move`` they are sealed here and go on where the file is imported;
-        otherwise an import is a fork. Durable and whole when it returns. RunHeld if one that is to move is live.
+        Any store can import it. With ``move`` the runs are sealed here and continue where the file is
+        imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
+        process holds a run that is to move.
         """
         from holdfast.engine.transfer import export as exporting
         from holdfast.exports.write import writing
@@ -230,10 +234,11 @@ class Moving(Files):
         return copying.go(rows)._replace(target=shown)
 
     def erase(self, run: str, *, flatten: bool = False) -> Erased:
-        """Remove every trace of a run and its descendants from the store's files; they cannot be brought back.
+        """Remove every trace of a run and its descendants from the store's files. They cannot be restored.
 
-        RunHasForks where other runs borrow their history, unless ``flatten`` gives each its own copy first. RunHeld while
-        one of them is live, or a fork to be flattened is. Cut off, it goes on when called again.
+        Raises RunHasForks if other runs borrow their history, unless ``flatten`` gives each its own copy
+        first; RunHeld if a process holds one of them, or a fork to be flattened. If it is cut off, call it
+        again.
         """
         from holdfast.engine.prune.erase import erase
 
@@ -242,7 +247,7 @@ class Moving(Files):
     def prune(
         self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
     ) -> PruneReport:
-        """Prune one run with its descendants, or the whole store: what goes, what stays and why, and bytes. A dry run writes nothing.
+        """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
         half-way, call it again.

@@ -1,7 +1,7 @@
 """Prints on stderr that a new store was made, if the working directory decided which one.
 
-Its runs may be in another store: then everything would run again without a word. A URL or an absolute path
-says itself where the store is, and nothing is printed.
+The program's runs may be in another store: then everything would run again, and the user would not notice. If
+a URL or an absolute path says where the store is, nothing is printed.
 """
 
 import os
@@ -12,7 +12,7 @@ from holdfast.stores.url import ENVIRONMENT, depends_on_directory, nearest_store
 
 
 def open_or_make(url: "str | os.PathLike[str] | None") -> StorePort:
-    """As ``open_store``; the path of a new store is printed where it depends on the directory."""
+    """As ``open_store``. The path of a new store is printed if it depends on the directory."""
     made: list[str] = []
     store = open_store(url, on_new=made.append)
     if made and sys.stderr is not None and depends_on_directory(url):

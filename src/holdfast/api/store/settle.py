@@ -220,6 +220,8 @@ class Settling(Reading):
             "policy": noted.policy,
             "by": by or whoami(),
         }
+        # The id depends on the facts: accepting the same again is one letter, accepting later facts is
+        # another.
         letter = f"accept-{address_of(dumps([premise, facts]))[:20]}"
         inbox.post(self._port, run, letter, content, at=self._session.clock.wall())
         check_may_act(self._port, self._row(run))

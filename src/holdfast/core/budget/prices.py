@@ -80,6 +80,8 @@ def cost_of(usage: Usage, *tables: PriceTable) -> float | None:
     price = next((price for price in prices if price is not None), None)
     if price is None:
         return None
+    # Cached tokens are part of the input tokens here. A provider that reports more of them must not make it
+    # negative.
     cached = min(usage.cached_tokens or 0, usage.input_tokens or 0)
     fresh = None if usage.input_tokens is None else usage.input_tokens - cached
     parts = (

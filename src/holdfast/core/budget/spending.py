@@ -102,6 +102,7 @@ def judge(spent: Spent, budget: Budget, wall_s: float, *, under_way: int = 0) ->
     limits = [
         Limit(name, now, allowed)
         for name, now, allowed in (
+            # Calls under way have no usage yet, so only their number can be counted.
             ("calls", spent.calls + under_way, budget.calls),
             ("tokens", spent.tokens, budget.tokens),
             ("cost", spent.cost, budget.cost),

@@ -106,7 +106,7 @@ class Story:
         for call in self.view.open_calls():
             if call.abandoned or self._is_inside_done(call):
                 continue
-            is_live = is_held and call.fence == self._fence()
+            is_live = is_held and call.fence == self._fence()  # another fence: an earlier attempt began it
             in_doubt = is_once(call) and (call.doubt is not None or not is_live)
             (doubted if in_doubt else others).append(call)
         return doubted, others

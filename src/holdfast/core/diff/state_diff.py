@@ -198,6 +198,7 @@ def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any
     """Both sequences of items, with each shared run left as a ``_Run``."""
     sides: list[list[Any]] = [[_Run(a_ref, 0)], [_Run(b_ref, 0)]]
     levels = [nodes.level_of(a_ref), nodes.level_of(b_ref)]
+    # The trees may have different heights. Only runs of the same level can be the same run.
     for now in range(max(levels), -1, -1):
         a_runs, b_runs = ({item.ref for item in side if type(item) is _Run} for side in sides)
         shared = a_runs & b_runs

@@ -67,6 +67,7 @@ class View:
             handler(self, event)
         for name in BY_KIND.get(kind, ()):
             self.fold_of(name).add(self, event)
+        # These kinds are in every journal. Making a fold for them would load the feature for every run.
         for name in ALSO.get(kind, ()):
             if name in self.folds:
                 self.folds[name].add(self, event)
@@ -96,6 +97,8 @@ class View:
             call = self.calls[event.key] = Call(event.key, event.name)
             call.early = not self.restores
         call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
+        # An attempt that repeats the call writes a second intent under the same key, which replaces the
+        # first.
         call.is_open = True
         call.doubt = None
         if part := mark_of(event.body):
@@ -122,7 +125,7 @@ class View:
     def _step_settled(self, event: Event) -> None:
         body = fields_of(event.body)
         how = body["how"]
-        if how == "retry":
+        if how == "retry":  # closed without an outcome: the program makes the call again under the same key
             self.calls[event.key].is_open = False
             return
         if "usage" in body:
@@ -220,6 +223,7 @@ class View:
         What ran at that point belongs to the other one and has not ended here.
         """
         self.worked_s = self.worked_upto_last_s
+        # Without an end, the attempt of the other history would count as one that crashed here.
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
         self.earlier_attempts = fields_of(event.body).get("attempts", 0)
@@ -231,6 +235,7 @@ class View:
     def _step_overridden(self, event: Event) -> None:
         call = self.calls[event.key]
         call.is_open, call.doubt = False, None
+        # The replaced outcome keeps its point: an override adds no step, so the numbers behind it stay.
         call.outcomes = [
             Outcome(event.seq, True, call.outcomes[-1].point if call.outcomes else self.points, event.body)
         ]
@@ -258,6 +263,7 @@ class View:
 
     def _attempt_ended(self, event: Event) -> None:
         body = contents_of(event.body)
+        # The failures that ended the attempt are forgotten, so that the next attempt tries these calls again.
         for key, seq in body.get("again", ()):
             if key in self.calls:
                 _forget(self.calls[key], seq)
@@ -345,7 +351,7 @@ class View:
                 continue
             call.taken = 1 if len(outcomes) == 1 else sum(o.seq <= seq for o in outcomes)
             site, n = split_key(call.key)
-            if n is not None:
+            if n is not None:  # an explicit key has no count
                 if n > counts.get(site, 0):
                     counts[site] = n
                 if not outcomes[call.taken - 1].good:

@@ -87,6 +87,7 @@ def tree(rows: Mapping[str, tuple[str | None, int]], run: str) -> Branch:
     ``rows`` maps a run to (origin, seq).
     """
     root = run
+    # An origin that was erased is not in ``rows``: then the tree begins below it.
     while (origin := rows.get(root, (None, 0))[0]) is not None and origin in rows:
         root = origin
     by_origin: dict[str, list[str]] = {}

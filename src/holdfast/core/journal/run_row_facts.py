@@ -125,6 +125,7 @@ def lineages(rows: Mapping[str, RunRow]) -> dict[str, str]:
         while chain[-1].run not in names and (origin := chain[-1].origin) is not None and origin in rows:
             chain.append(rows[origin])
         root = chain[-1]
+        # The facts of a damaged root cannot be read. Its birth is a column and still names a lineage.
         found = names.get(root.run) or (root.birth[:12] if root.damage else lineage_of(chain))
         names.update(dict.fromkeys((one.run for one in chain), found))
     return {run: names[run] for run in rows}

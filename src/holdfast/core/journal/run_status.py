@@ -15,6 +15,7 @@ def status_seen(recorded: str, lease: Lease, holder: Liveness | None, now: float
         return recorded
     if holder is None or holder == "dead":
         return "crashed"
+    # The holder is not proven dead: it may be a stopped process, or one on another machine.
     if now - lease.beat_at > lease.lease_s:
         return "stale"
     return recorded

@@ -145,6 +145,8 @@ def _load_attempt(fields: list[Any]) -> Attempt:
 
 
 def _dump_call(call: Call, *, whole: bool) -> list[Any]:
+    # A closed call is looked up by its key; its intent is read from the journal in the rare case it is
+    # needed.
     body = text_of(kept_intent(call.body)) if whole or call.is_open else None
     flags = call.is_open + 2 * call.abandoned + 4 * call.early
     outcomes = [[o.seq, o.good, o.point, *([text_of(o.body)] if whole else [])] for o in call.outcomes]

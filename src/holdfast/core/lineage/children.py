@@ -1,6 +1,6 @@
-"""Which children a point of their parent's history has: those begun at or before it, and those begun later.
+"""Decides which children exist at a point of their parent's history, and which began later.
 
-A child is begun at the event of its parent that names it first: its mark, or the intent of its step. If no
+A child begins at the first event of its parent that names it: its mark, or the intent of its step. If no
 event names it (compaction removed it, or a program submitted it from outside), the creation time of its row
 decides.
 """
@@ -21,7 +21,7 @@ class Descendant(NamedTuple):
     """A descendant as a fork can borrow it: the run that has its history, and its head."""
 
     name: str
-    """Its id behind the parent's."""
+    """Its id without the parent's id and the ``/``."""
     run: str
     head: int
     created_at: float
@@ -40,7 +40,7 @@ def child_key(run: str) -> str:
 
 
 def name_in(parents: Iterable[str], run: str) -> str | None:
-    """The name of a child behind that of its parent, which had these names; None for another parent's."""
+    """The name of a child without its parent's, which had these names; None for a child of another parent."""
     fitting = [parent for parent in parents if run.startswith(f"{parent}/")]
     return run[len(max(fitting, key=len)) + 1 :] if fitting else None
 
@@ -48,7 +48,7 @@ def name_in(parents: Iterable[str], run: str) -> str | None:
 def begun_seqs(
     view: View, parents: Sequence[str], names: Iterable[str], body_of: Callable[[Outcome], bytes]
 ) -> dict[str, int]:
-    """The event at which each child of this history was begun, by name; it looks for ``names``."""
+    """The event at which each child of this history began, by name; ``names`` are those to look for."""
     steps = {keyed(child_key(f"{parent}/{name}")): name for name in names for parent in parents}
     found: dict[str, int] = {}
     for call in view.calls.values():
@@ -71,7 +71,7 @@ def _marked(
 def at_point(
     descendants: Iterable[Descendant], begun: Mapping[str, int], at_seq: int, at: float
 ) -> ChildrenAt:
-    """The descendants as a point has them: ``at_seq`` is its event, ``at`` the time of that."""
+    """The descendants that exist at a point, and the later ones; ``at_seq`` is its event, ``at`` its time."""
     before: list[Descendant] = []
     later: list[Descendant] = []
     for one in descendants:
@@ -82,7 +82,7 @@ def at_point(
 
 
 def _lineal(name: str) -> Iterable[str]:
-    """A name and those that it may be a descendant of, longest first: a name can have a ``/`` of its own."""
+    """A name and its possible ancestors, longest first: a name can have a ``/`` of its own."""
     while name:
         yield name
         name = name.rpartition("/")[0]

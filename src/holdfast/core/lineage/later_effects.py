@@ -44,19 +44,19 @@ def effects_behind(
 
 
 def child_of(entry: Mapping[str, Any]) -> str:
-    """The child that the effect is of, by its name behind its parent's; empty for one of the run itself."""
+    """The name of the child that made the effect; empty if the run itself made it."""
     return str(entry.get("child", ""))
 
 
 def in_child(entries: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    """The entries of a child's own history, as those of its parent's."""
+    """The entries of a child's own history as entries of its parent's history."""
     for entry in entries:
         inner = child_of(entry)
         yield {**entry, "child": f"{name}/{inner}" if inner else name}
 
 
 def of_child(entries: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The part of the entries that a child of this name gets at its birth: its own, and those of its children."""
+    """The entries that a child of this name gets when it is created: its own, and those of its children."""
     own = [{k: v for k, v in entry.items() if k != "child"} for entry in entries if child_of(entry) == name]
     inner = (entry for entry in entries if child_of(entry).startswith(f"{name}/"))
     return [*own, *({**entry, "child": child_of(entry)[len(name) + 1 :]} for entry in inner)]
@@ -77,9 +77,7 @@ def blobs_of(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
     """What to do with the same call: ``answered``, ``asked``, or made ``again`` under its first key."""
-    if (
-        entry["effect"] != "once"
-    ):  # an idempotent effect happens once, however often it is made with the same key
+    if entry["effect"] != "once":  # idempotent: with the same key it is safe to repeat
         return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "again"
     return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
 

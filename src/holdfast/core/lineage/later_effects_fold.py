@@ -24,6 +24,7 @@ class LaterEffectsFold(FeatureFold):
         fields = fields_of(event.body)
         if "effects" in fields:
             self.repeats = fields["effects"]
+            # "again": nothing that happened before matters, so the lists of earlier forks go too.
             self.events = [] if self.repeats == "again" else [*self.events, event]
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both

@@ -118,6 +118,7 @@ def standing_messages(
             if said.mends_upto is not None:
                 _shorten(standing, _kept(said) + dropped)
             standing.append(_Remaining(said, len(value), total))
+        # An event goes when all its messages are dropped. A part of one stays, with a drop behind it.
         while standing and standing[0].count <= dropped:
             dropped -= standing.pop(0).count
     for number, one in enumerate(standing):

@@ -56,6 +56,7 @@ def outage_of(signs: Signs, now: float) -> Outage | None:
         is_quota = any(word in words for word in _QUOTA)
         kind: OutageKind = "quota" if is_quota else "rate_limited"
         return Outage(kind, _reason(signs, "too many requests"), reset_at(signs.headers, now))
+    # Checked before the status: a loading model is often a 503, which would count as unavailable.
     if signs.status is not None and any(word in words for word in _LOADING):
         return Outage("loading", _reason(signs, "the model is still loading"), _retry_at(signs.headers, now))
     if signs.status in _UNAVAILABLE:

@@ -202,7 +202,7 @@ class Trace:
             self._chunks.setdefault(event.key, []).append(event)
         elif event.kind in _OUTCOMES and event.key in self._models:
             return self._end(event)
-        elif event.kind == Kind.STEP_FAILED:
+        elif event.kind == Kind.STEP_FAILED:  # the answer came to nothing; a retry streams a new one
             self._chunks.pop(event.key, None)
         return []
 

@@ -47,7 +47,7 @@ class LoopDetector:
             return None
         lately, waiting = self._lately, self._waiting
         if called in lately:
-            del lately[called]
+            del lately[called]  # put back last: the oldest are dropped first
             lately[called] = None
             return self._see(act_of(called, outcome), manner)
         lately[called] = None

@@ -36,6 +36,8 @@ class QuestionFold(FeatureFold):
         if how != "withdrawn":
             good = how == "answered"
             call = view.give(event.key, event.name, Outcome(event.seq, good, view.points, event.body))
+            # An expired question raises in the program, like a failed step: if that ends the attempt, it is
+            # asked again.
             view.trailing_failures = [] if good else [*view.trailing_failures, (call, event.seq)]
 
     def finished(self) -> None:

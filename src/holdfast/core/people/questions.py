@@ -87,7 +87,7 @@ def wants_of(returns: Any, choices: Sequence[Any] | None) -> Wants:
 def _choice(returns: Any, choices: tuple[Any, ...]) -> Wants:
     if not choices or not all(isinstance(choice, _SCALARS) for choice in choices):
         raise ValueError("choices are one or more texts, numbers or truth values")
-    if len(set(map(repr, choices))) < len(choices):
+    if len(set(map(repr, choices))) < len(choices):  # by ``repr``, because 1 and True are equal
         raise ValueError("one of the choices stands there twice")
     if isinstance(returns, type) and returns in _PLAIN:
         strangers = [choice for choice in choices if type(choice) is not returns]

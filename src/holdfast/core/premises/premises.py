@@ -40,6 +40,7 @@ NOTHING: Final[Facts] = {"is": "nothing"}
 
 def judge(premise: Premise, observation: Observation) -> Judged:
     """Compare a premise with what was found. ``act_on`` decides what to do about it."""
+    # The run continued without the file, and the file is still gone.
     if observation.is_gone and is_absence(premise):
         return Judged(premise, "holds", None, "")
     if observation.facts is None:
@@ -68,7 +69,7 @@ def orphaned(premise: Premise, found: Facts, attempt: int, policies: Mapping[str
 
 
 def is_absence(premise: Premise) -> bool:
-    """Whether the premise is that nothing exists: a person accepted that a file is gone."""
+    """Whether the premise is that nothing exists: the file was gone, and that was accepted."""
     return (premise.facts or {}).get("is") == "nothing"
 
 

@@ -82,6 +82,8 @@ def effect_of(call: Call) -> str:
 def _whole_calls(view: View) -> Iterator[Call]:
     yield from latest_of_plan(view)
     for call in view.calls.values():
+        # ``early``: the program makes this call before it restores, so each attempt asks for it again. An
+        # explicit key may be asked for at any time.
         if call.early or (call.key.endswith(".k") and call.outcomes and call.outcomes[-1].good):
             yield call
         elif call.is_open:
@@ -123,7 +125,7 @@ def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
         view.fold_of(name)
     kept.folds = {name: fold.reduced(compaction) for name, fold in view.folds.items()}
     kept.attempts = _attempts(view, {call.fence for call in whole.values() if call.is_open})
-    kept.earlier_attempts = view.next_attempt - 1
+    kept.earlier_attempts = view.next_attempt - 1  # so that numbering continues
     return kept
 
 

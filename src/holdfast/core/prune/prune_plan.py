@@ -149,7 +149,7 @@ def mismatch(roots: Iterable[Root], before: Sequence[Event], after: Sequence[Eve
 
     Takes whole histories, with what rewinds left behind.
     """
-    now = walk(after)
+    now = walk(after)  # advanced in step with ``before``: both walks are in the order of seqs
     wanted: dict[int, Root] = {root.seq: root for root in roots}
     for seq, then in walk(before):
         if seq in wanted:
@@ -330,6 +330,7 @@ def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[lis
         return [], []
     oldest = min(candidates)
     tail = min(_begin(state) for state in states if state.seq >= oldest)
+    # The next autosave will name a cursor there. The outcomes behind it must still be events.
     if lineage.stands_at is not None:
         tail = min(tail, lineage.stands_at + 1)
     before = sum(event.seq < tail for event in lineage.own)
@@ -394,6 +395,7 @@ def _compactings(survey: _Survey, stretches: Sequence[_Stretch], read: Read) -> 
         if seq not in chosen:
             continue
         stretch, inside = chosen[seq]
+        # The key of an autosave is no call's key, so it has no site.
         later = {split_key(e.key)[0] for e in lineage.own if e.seq > seq and e.key and not _is_autosave(e)}
         made.append(
             Compacting(

@@ -31,7 +31,7 @@ def crashes_in_vain(view: "View") -> "list[Attempt]":
     found: list[Attempt] = []
     for attempt in reversed(view.attempts):
         is_running = not found and attempt is view.attempts[-1] and attempt.how is None
-        if is_running:
+        if is_running:  # it runs, or its crash is not recorded yet
             continue
         if attempt.how != "crashed" or attempt.event.seq < view.last_outcome_seq:
             break

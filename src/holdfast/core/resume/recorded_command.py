@@ -70,6 +70,7 @@ def _origin(seq: int, body: Mapping[str, Any], chain: Sequence[RunRow], here: He
     if brought or here.owned_by is not None:
         return brought
     host, uid = host_of(str(body.get("owner", ""))), body.get("uid", here.uid)
+    # A shared store has no owner of files: every user who can write to it can record any command.
     if host != here.host:
         return f"recorded on host {host or '?'}, and this is {here.host}"
     return f"recorded by the user with uid {uid}, and this is uid {here.uid}" if uid != here.uid else ""

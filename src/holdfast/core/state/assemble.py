@@ -43,6 +43,7 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
         if depth > VALUE_DEPTH_MAX:
             raise corrupt(f"it is nested deeper than {VALUE_DEPTH_MAX}")
         parts = holder.items() if type(holder) is dict else enumerate(holder)
+        # A list, because the loop below writes into the container that is being read.
         inner = [(key, part) for key, part in parts if type(part) in _CONTAINERS]
         _expect([part for _, part in inner], nodes)
         for key, part in inner:

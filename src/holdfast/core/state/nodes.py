@@ -79,6 +79,7 @@ def runs_body(level: int, refs: Sequence[bytes], counts: Sequence[int]) -> bytes
 
 def absolute(node: bytes, address: str) -> bytes:
     """The node with absolute references, which are valid outside its pack."""
+    # A run of runs has bare references and no user data, so a plain replacement is safe there.
     if node.startswith(_RUNS_START):
         return node.replace(b',"/', b',"%b/' % address.encode())
     return _LOCAL.sub(rb"\g<1>%b/" % address.encode(), node) if may_refer(node) else node

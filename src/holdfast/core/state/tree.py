@@ -138,6 +138,7 @@ class StoredNodes:
         """Note that the packs of this plant are stored, so that later plants refer to them."""
         self._stored.update(planted.fresh)
         self._long = planted.long
+        # The plant has read through the learned state: what it shares is in ``fresh`` now.
         self._learned = {}
 
     def _begin(self) -> None:

@@ -55,7 +55,7 @@ def bind(
             and not kwargs
             and not ignore
             and fn.__closure__ is None
-            and not fn.__dict__
+            and not fn.__dict__  # ``functools.wraps`` leaves ``__wrapped__`` there
             and Ephemeral not in map(type, args)
         ):
             return dict(zip(shape.positional, args, strict=True))
@@ -134,6 +134,7 @@ def _bind_callable(
         return dict(kwargs)
     if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
         bound = _bind_function(fn.__func__, (fn.__self__, *args), kwargs)
+        # ``self`` has no stable value. Two objects with the same method and arguments make the same call.
         del bound[named_function(fn.__func__).__code__.co_varnames[0]]
         return bound
     return _bind_function(fn, args, kwargs) if isinstance(fn, FunctionType) else _bind_other(fn, args, kwargs)
@@ -144,6 +145,7 @@ def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str,
     shape = _shape_of(named.__code__)
     positional = shape.positional
     bound: dict[str, Any] = {}
+    # Defaults are part of the identity: a call that spells out a default is the same call.
     if named.__defaults__:
         bound.update(zip(reversed(positional), reversed(named.__defaults__), strict=False))
     if named.__kwdefaults__:

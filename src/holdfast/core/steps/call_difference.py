@@ -31,6 +31,14 @@ def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str
     return "\n".join(lines) or "  (the arguments are the same; the call is at another place)"
 
 
+def call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
+    """A call as one line of code, cut off where it is long."""
+    named = isinstance(arguments, Mapping)
+    told = ", ".join(f"{one}={value!r}" for one, value in arguments.items()) if named else "…"
+    line = f"{name}({told})"
+    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
+
+
 def _short(value: Any, chars_max: int = 200) -> str:
     text = repr(value)
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"

@@ -30,7 +30,7 @@ _NAMED: Final = frozenset(
 )
 """By name: their modules are not imported for a question."""
 _CREDENTIAL: Final = re.compile(
-    r"(?i:api_?key|access_?key|private_?key|passw|secret|credential|(?:auth|access|api|bearer|refresh)_?token)"
+    r"(?i:(?:api|access|private)_?key|passw|secret|credential|(?:auth|access|api|bearer|refresh)_?token)"
     r"|^(?=[A-Z0-9_]+$).*(?:KEY|TOKEN|AUTH|DSN)"
 )
 _LOGIN: Final = re.compile(r"://[^/\s]*@")

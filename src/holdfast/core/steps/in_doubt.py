@@ -36,6 +36,7 @@ def settle(
         if waited_s < settle_s:
             return Settlement("wait", wait_s=settle_s - waited_s)
         return Settlement("not_done", reason=verdict.reason)
+    # A retry waits too: the first request may still be on its way.
     if policy == "retry":
         return Settlement("retry") if waited_s >= settle_s else Settlement("wait", wait_s=settle_s - waited_s)
     if policy == "tell":

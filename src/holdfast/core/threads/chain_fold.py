@@ -20,6 +20,7 @@ class ChainFold(FeatureFold):
 
     def add(self, view: "View", event: Event) -> None:  # noqa: ARG002 - the event says it all
         """Fold a checkpoint of a chain. A hidden one was deleted, so nothing continues from it."""
+        # A pruned checkpoint cannot be continued from, so the latest with a state stays the latest.
         if not is_hollow(event.body) and not (fields := fields_of(event.body)).get("hidden"):
             self.latest[fields["chain"]] = event
 

@@ -23,8 +23,10 @@ from holdfast.model.exports import ExportedChild, ExportedInbox, ExportedRun, Ma
 
 FORMAT: Final = "holdfast-export"
 VERSION: Final = 3
-"""2: a line of an event has its chain; the export of a moved run says that it is for a single use, and where it came from.
-3: it has children. An export without children is written as version 2."""
+"""Since version 2 a line of an event has its chain, and the export of a moved run has ``single_use``.
+
+Version 3 has children. An export without children is written as version 2, which older versions can read.
+"""
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"
 _NAME_CHARS_MAX: Final = 60
@@ -43,12 +45,12 @@ def blob_file(address: str) -> str:
 
 
 def child_place(number: int) -> str:
-    """What the names of the parts of a child's export begin with."""
+    """The prefix of the names of all parts of a child's export."""
     return f"children/{number}/"
 
 
 def files_of(manifest: Manifest) -> list[str]:
-    """Every part of the run itself, in the order of the export; the parts of its children follow."""
+    """The names of the run's own parts, in the order of the export. The parts of its children follow."""
     inbox = [manifest.inbox.file] if manifest.inbox else []
     return [MANIFEST, *(run.file for run in manifest.runs), *inbox, *map(blob_file, manifest.blobs)]
 
@@ -91,6 +93,7 @@ def _text(manifest: Manifest) -> bytes:
     version = fields.pop("version")
     single_use = fields.pop("single_use")
     children = fields.pop("children")
+    # The hashes of older versions were made without the later fields.
     if version > 1:
         fields["single_use"] = single_use and single_use._asdict()
     if version > 2:

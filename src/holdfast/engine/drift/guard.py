@@ -17,8 +17,8 @@ from orjson import loads
 from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.recorded_paths import RecordedPaths
-from holdfast.core.steps.arguments import defaults_of
-from holdfast.core.steps.call_difference import arguments_diff
+from holdfast.core.steps.arguments import GLOBAL, defaults_of
+from holdfast.core.steps.call_difference import arguments_diff, call_line
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.drift.data_changes import DataChanges
 from holdfast.engine.drift.program import modules
@@ -61,7 +61,7 @@ class DriftGuard(Feature):
     async def recognize(
         self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
     ) -> "RequestedCall":
-        """The call under the identity of its record, if the data that its function reads makes another one."""
+        """The call under the identity of its record, where the data of its module makes another one."""
         return await self._data.recognize(runtime, call_options, asked)
 
     async def claim(
@@ -142,13 +142,16 @@ class DriftGuard(Feature):
         )  # fmt: skip
 
     async def _stop_for_data(self, work: "Work") -> None:
-        """Stop a call whose function reads other data than its record has, unless a person said that it is new."""
+        """Stop a call whose function reads other data than its record, unless a person said that it is new."""
         asked, change = work.asked, self._data.open[work.asked.key]
         if asked.key in DRIFT.of(self.held.view).new:
             return
         state = "in doubt" if change.call.is_open else "done"
-        now, before = (_call_line("with", data).removeprefix("with") for data in (change.now, change.before))
-        diff = f"  now       {asked.name} with {now}\n  d{change.call.seq:<8} {asked.name} with {before}  ({state})"
+        now, before = (
+            call_line(asked.name, {GLOBAL + name: value for name, value in data.items()})
+            for data in (change.now, change.before)
+        )
+        diff = f"  now       {now}\n  d{change.call.seq:<8} {before}  ({state})"
         why = "its function reads other data of its module than the recorded call"
         await self._stop(work, [change.call], diff, why, difference=change.name)
 
@@ -176,10 +179,10 @@ class DriftGuard(Feature):
 
     def _told(self, asked: "RequestedCall", found: list[Call]) -> str:
         """The call and what it may be, side by side."""
-        lines = [f"  now       {_call_line(asked.name, loads(asked.arguments))}"]
+        lines = [f"  now       {call_line(asked.name, loads(asked.arguments))}"]
         for call in found[:UNCLAIMED_SHOWN_MAX]:
             state = "in doubt" if call.is_open else "done"
-            told = _call_line(call.name, self._arguments_of(call))
+            told = call_line(call.name, self._arguments_of(call))
             lines.append(f"  d{call.seq:<8} {told}  ({state}, not asked for)")
         if len(found) > UNCLAIMED_SHOWN_MAX:
             lines.append(f"  and {len(found) - UNCLAIMED_SHOWN_MAX} more")
@@ -242,6 +245,8 @@ class DriftGuard(Feature):
         """Read, once in an attempt, what waits to be asked for when the first call is not in the journal."""
         if self._paths is None:
             await runtime.store(self._look_back_once)
+            if not self._by_name:  # most often: the program has asked for everything
+                self.held.put_to_sleep("drift")
 
     def _look_back_once(self) -> None:
         held = self.held
@@ -286,13 +291,3 @@ class DriftGuard(Feature):
 
 
 GUARD: Final = Slot("drift", DriftGuard)
-
-
-def _call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
-    told = (
-        ", ".join(f"{one}={value!r}" for one, value in arguments.items())
-        if isinstance(arguments, dict)
-        else "…"
-    )
-    line = f"{name}({told})"
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"

@@ -272,7 +272,7 @@ class Journal:
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
                 note_written(cut, _last_seq(ticket.item))
-        except StoreError as error:  # still unknown; the store checks the place of the next append
+        except (StoreError, LeaseLost) as error:  # unknown; the store checks the place of the next append
             log().warning("it is not known whether event #%d was written: %s", _last_seq(ticket.item), error)
 
     def _find(self, item: Append, error: StoreError | None) -> bool:
@@ -316,19 +316,16 @@ class Journal:
 
     def _row(self) -> RunRow:
         row = self.store.find_run(self.run)
-        assert row is not None, f"run {self.run} vanished"
+        if row is None:  # another process took the lease and erased the run
+            self.lost = self.lost or Lease()
+            raise self.lease_lost()
         return row
 
     def lease_lost(self) -> LeaseLost:
         """The stop-signal for a process that has lost the lease."""
         lease = self.lost or Lease()
-        return LeaseLost(
-            run=self.run,
-            owner=owner_name(lease.owner),
-            fence_now=lease.fence,
-            fence=self.fence,
-            head=self.head + 1,
-        )
+        fences = {"fence_now": lease.fence, "fence": self.fence}
+        return LeaseLost(run=self.run, owner=owner_name(lease.owner), head=self.head + 1, **fences)
 
     def cancel_signal(self) -> Cancelled:
         """The stop-signal for the holder of a cancelled run."""

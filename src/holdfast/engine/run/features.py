@@ -11,7 +11,7 @@ or because the program uses it.
 | ``entered(runtime)`` | the attempt is recorded, the program has not begun; may stop it | premises, forks |
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
-| ``recognize(...)`` | a function reads data of its module; returns the call under its record's identity | drift |
+| ``recognize(...)`` | returns a call that reads module data under its record's identity | drift, forks |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
 | ``claim(...)`` | a call is not in the journal; may supply the record that answers it | handoffs, drift |
 | ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
@@ -23,7 +23,9 @@ or because the program uses it.
 | ``cursor_moved()`` | the program has restored a state | the conversation |
 | ``compacted(upto_seq)`` | events were compacted during this attempt | states |
 | ``finishing(runtime)`` | adds events to the append that finishes the run | drift |
+| ``finished_again(result)`` | the program finishes a run that is only replayed | replay |
 | ``closing()`` | the program has left the block; calls in flight may still run | streams |
+| ``left(error)`` | the program has left a run that is only replayed | replay |
 | ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
 | ``released()`` | the lease is about to be released | autosave |
 """
@@ -100,6 +102,12 @@ def _is_waited_for(held: "HeldRun") -> bool:
     return started is not None and bool(fields_of(started.body).get("waited_for_by"))
 
 
+def _has_budget(held: "HeldRun") -> bool:
+    """Its children look for it: what they spend, it spends."""
+    entry: Entry | None = held.entry
+    return entry is not None and entry.budget is not None
+
+
 ROWS: Final = (
     Row("forks", "lineage.fork_and_rewind:Forks", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
@@ -125,6 +133,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("replay", "drift.replay:Replay"),
     Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
     Row(
@@ -151,6 +160,7 @@ ROWS: Final = (
     Row(
         "budget",
         "budget.budget:Spending",
+        when=_has_budget,
         check="budget.price_tables:check_prices",
         checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,
     ),
@@ -165,8 +175,9 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "recognize", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
-    "checkpointed", "cursor_moved", "compacted", "finishing", "closing", "ended", "released",
+    "entered", "permit", "recognize", "meet", "claim", "live", "before", "intent", "outcome",
+    "checkpoint_fields", "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again",
+    "closing", "left", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -190,7 +201,9 @@ class Hooks:
     cursor_moved: tuple[Callable[[], None], ...]
     compacted: tuple[Callable[[int], None], ...]
     finishing: tuple[Callable[..., "Awaitable[list[Draft]]"], ...]
+    finished_again: tuple[Callable[[bytes], None], ...]
     closing: tuple[Callable[[], None], ...]
+    left: tuple[Callable[[BaseException | None], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]
 

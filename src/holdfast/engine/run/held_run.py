@@ -80,6 +80,8 @@ class HeldRun:
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
+        self.refusal: Callable[[str], BaseException] | None = None
+        """What is raised instead of writing, in a run that is only replayed."""
         self.sealed: RunSealed | None = None  # set when this attempt hands the run over
         self.cursor_seq = 0  # the event up to which the program restored a state instead of replaying calls
         self.unsaid: frozenset[int] = frozenset()
@@ -90,7 +92,7 @@ class HeldRun:
         self.hooks = Hooks()
         self._sleeping = {"call": waking_on("call"), "checkpoint": waking_on("checkpoint")}
         self.sigterm: MainThread | Watch | None = None
-        """What holds SIGTERM back while a once call is in flight; None where this run does not handle it."""
+        """Holds SIGTERM back while a ``once`` call is in flight; None if this run does not handle SIGTERM."""
         self.unawaited: UnawaitedCalls | None = None
         """The calls of an async run that the program made and has not awaited."""
         self.result: bytes | None = None
@@ -174,6 +176,8 @@ class HeldRun:
 
         RunFinished, LeaseLost, Cancelled; Drained if the call begins something.
         """
+        if self.refusal is not None:
+            raise self.refusal(what)
         if self.is_finished or self.journal is None:
             raise RunFinished(run=self.run, what=repr(what))
         if self.journal.lost is not None:

@@ -20,6 +20,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
 from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.core.steps.identity import site_of
+from holdfast.engine import replay_mode
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
@@ -86,6 +87,8 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     keep_spare()
     check_options(entry)
     run = await _choose_run(runtime, session, entry)
+    if replay_mode.is_on():
+        return await _replay_only(runtime, session, entry, run)
     row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(_check_row, store, row, entry)
     if row.status == Status.FINISHED and entry.if_finished == "replay":
@@ -268,12 +271,13 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
 
     RunExists if it has to be new.
     """
-    at = session.clock.wall()
-    row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-    is_ours = await runtime.store(session.store.create_run, row)
-    # Read back: if another process was faster, its row counts, with its birth id.
-    found = await runtime.store(session.store.find_run, run)
-    assert found is not None, f"run {run} was created and is not there"
+    store, found = session.store, None
+    while found is None:  # again, if another process erased it at once
+        at = session.clock.wall()
+        row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
+        is_ours = await runtime.store(store.create_run, row)
+        # Read back: if another process was faster, its row counts, with its birth id.
+        found = await runtime.store(store.find_run, run)
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
     return found
@@ -284,6 +288,18 @@ async def _replay(runtime: Runtime, session: StoreSession, entry: Entry, row: Ru
     view = await runtime.store(load, session.store, row.run)
     await runtime.store(_check, session.store, view, entry, row.run)
     return HeldRun(session, row, view, None, entry)
+
+
+async def _replay_only(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> HeldRun:
+    """Enter a run of any status to compare it with today's program. UnknownRun if it is not recorded."""
+    row = await runtime.store(session.store.find_run, run)
+    if row is None or not row.head:
+        raise UnknownRun(run=run, store=session.store.url)
+    held = await _replay(runtime, session, entry, row)
+    held.resumed = True
+    held.feature("replay")
+    held.feature("drift")
+    return held
 
 
 async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow, lease: Lease) -> HeldRun:

@@ -1,12 +1,13 @@
-"""Handles SIGTERM while a run is open: leaving the block records the interruption.
+"""Handles SIGTERM while a run is open: the handler raises or cancels, and leaving the block records the end.
 
-A ``once`` call in flight may end first, within ``drain_s``: cut off, it would be in doubt, and every deploy
-would need a person. In the main thread the handler returns without raising, and ``Terminated`` is raised when
-the outcome is recorded; in an event loop the tasks of the runs are cancelled then. A second SIGTERM
-interrupts at once, and so does the end of ``drain_s``. The signal is held back from before the intent is
-written: an intent without a call would be in doubt, too.
+A ``once`` call in flight may end first, within ``drain_s``: a call that is cut off is in doubt, and every
+deploy would need a person. In the main thread the handler returns without raising, and ``Terminated`` is
+raised when the outcome is recorded; in an event loop, the tasks of the runs are cancelled then. A second
+SIGTERM interrupts at once, and so does the end of ``drain_s``. The call counts as in flight before its intent
+is written: an intent without a call would be in doubt, too.
 
-The handler is installed in the main thread only, and only where the program has none of its own.
+The handler writes nothing itself: a signal may arrive in the middle of an append. It is installed only in the
+main thread, and only if SIGTERM has its default action: a handler of the program stays in charge.
 """
 
 import signal

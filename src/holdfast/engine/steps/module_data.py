@@ -57,9 +57,9 @@ class Reads:
 
     __slots__ = ("_code", "_counts", "_known", "_names")
 
-    def __init__(self, code: CodeType, names: tuple[str, ...], *, counts: bool) -> None:
+    def __init__(self, code: CodeType, names: tuple[str, ...]) -> None:
         self._code = code  # held, so that no other code gets its id
-        self._counts = counts
+        self._counts = is_inner(code)
         self._names = names
         self._known: tuple[list[Any], Data | None] | None = None
 
@@ -117,20 +117,23 @@ def data_of(fn: Callable[..., Any], ignore: tuple[str, ...]) -> Data | None:
 
 
 def _analyse(fn: FunctionType) -> Reads:
-    from holdfast.engine.steps.own_code import is_own_file
-
     code, namespace = fn.__code__, fn.__globals__
-    names: set[str] = set()
-    if is_own := is_own_file(code.co_filename):
-        found = globals_of(code)
-        names = {name for name in found.reads - found.assigns if name in namespace and may_be_data(name)}
-        names = {name for name in names if not isinstance(namespace[name], _CODE)}
-        if names:
-            names -= assigned_in(namespace)
+    found = globals_of(code)
+    names = {name for name in found.reads - found.assigns if name in namespace and may_be_data(name)}
+    names = {name for name in names if not isinstance(namespace[name], _CODE)}
+    if names:
+        names = names - assigned_in(namespace) if _is_own(code) else set()
     if len(_reads) >= _CODES_KEPT:  # a program may make functions without end
         _reads.clear()
-    reads = _reads[id(code)] = Reads(code, tuple(sorted(names)), counts=is_own and is_inner(code))
+    reads = _reads[id(code)] = Reads(code, tuple(sorted(names)))
     return reads
+
+
+def _is_own(code: CodeType) -> bool:
+    # Late, because most functions read no data, and finding the places of foreign code takes a millisecond.
+    from holdfast.engine.steps.own_code import is_own_file
+
+    return is_own_file(code.co_filename)
 
 
 def _without(data: Data, ignore: tuple[str, ...]) -> Data | None:

@@ -176,11 +176,11 @@ class Work:
         held, asked, effect = self.held, self.asked, self.call_options.effect
         settled: Outcome | None = None
         try:
-            held.require_journal(asked.name)
             if call is None:
                 for live in held.hooks.live:
                     await live(self)
-            elif call.is_open and (effect == "once" or is_once(call)):
+            held.require_journal(asked.name)
+            if call is not None and call.is_open and (effect == "once" or is_once(call)):
                 settled = await in_doubt.settle_recorded(self, call)
             if settled is None and not held.enter_call(asked.key, self):
                 raise Misuse(

@@ -70,7 +70,7 @@ class TakenOver(Feature):
     async def recognize(
         self, _runtime: "Runtime", _call_options: "CallOptions", asked: "RequestedCall"
     ) -> "RequestedCall":
-        """The call under the identity that an earlier version gave it, if the origin has it under that one."""
+        """The call under the identity that an earlier version gave it, if the origin knows that one."""
         if asked.data is None or not asked.data.counts or not asked.data.digests or not self.behind:
             return asked
         site = site_without_data(asked)

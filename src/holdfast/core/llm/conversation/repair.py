@@ -139,6 +139,7 @@ class _Mender:
                 # An earlier repair may have inserted a placeholder before the real result arrived.
                 self._pairs[place] = next((one for one in mine if not self._is_placeholder(one)), mine[0])
                 left.remove(self._pairs[place])
+        # A result before its only call: the messages were stored in the wrong order.
         if len(calls) == 1 and calls[0] not in self._pairs and left:
             self._pairs[calls[0]] = left[0]
 

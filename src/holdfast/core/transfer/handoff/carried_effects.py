@@ -54,7 +54,7 @@ class Effect(NamedTuple):
 
 
 def effects_in(document: Mapping[str, Any], *, children: bool = False) -> list[Effect]:
-    """Every effect of the giver itself that a document brings, by its number; or those of its children."""
+    """The effects of the giver itself in a document, or those of its children, by their numbers."""
     found = [
         _effect(document, item, is_done=name == "effects", is_in_doubt=name == "in_doubt")
         for name in ("effects", "in_doubt", "pending")

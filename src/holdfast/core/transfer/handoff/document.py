@@ -56,12 +56,11 @@ class HandoffContents(NamedTuple):
     unread: int = 0
     """How many letters are in the giver's inbox."""
     behind: Sequence[tuple[Mapping[str, Any], bytes | None]] = ()
-    """Effects behind the point of a fork or a rewind that the giver has not asked for, see core/lineage/later_effects.py; each with its intent,
-    where that can be read."""
+    """Later effects (see ``later_effects``) that the giver has not asked for, each with its intent."""
     children: Sequence[tuple[str, Mapping[str, Any], bytes | None]] = ()
     """Effects of the giver's children, each with the child's name and its intent."""
     born: frozenset[str] = frozenset()
-    """The names of children that have journals: what was handed over for them is in those."""
+    """The names of children that have journals. Those have what was handed over for them."""
 
 
 def document_of(
@@ -169,6 +168,8 @@ class _Writing:
         ]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
+        # The receiver records which numbers it has claimed, so each effect has one number in the whole
+        # document.
         for number, step in enumerate(carried):
             step["number"] = number
         return {
@@ -210,7 +211,7 @@ class _Writing:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
 
     def _behind(self, call_options: str) -> Iterator[dict[str, Any]]:
-        """What this history knows to have happened behind the point that it begins at, and is to be treated so."""
+        """The later effects, after the point at which this history begins, that have this treatment."""
         fold = LATER_EFFECTS.of(self.story.view)
         for entry, intent in self._contents.behind:
             if treatment_of(entry, fold.repeats) == call_options:
@@ -219,7 +220,7 @@ class _Writing:
                 yield from self._carried(entry, intent, call_options, reason, cited)
 
     def _of_children(self, call_options: str) -> Iterator[dict[str, Any]]:
-        """What the giver's children have done, or have in doubt: the taker's children are to know it."""
+        """The effects of the giver's children, done or in doubt, for the children of the receiver."""
         for child, entry, intent in self._contents.children:
             if treatment_of(entry, "answer") == call_options:
                 reason = f"is in doubt already in run {entry['run']} (its #{entry['event']})"
@@ -234,16 +235,19 @@ class _Writing:
         reason: str,
         cited: list[int],
     ) -> Iterator[dict[str, Any]]:
-        """An effect of another journal, with what is known of it; nothing where its arguments cannot be read."""
+        """An effect of another journal, with what is known of it; nothing if its arguments cannot be read."""
         name = entry["step"]
         if intent is None or is_hollow(intent):
-            why = f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: a call of it is not recognised"
+            why = (
+                f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: "
+                "a call of it is not recognised"
+            )
             self._leave("effect", name, why, f"before {name} is called, look whether that was done already")
             return
-        told = contents_of(intent)
-        step = {"step": name, "effect": entry["effect"], **self._asked(told)}
+        recorded = contents_of(intent)
+        step = {"step": name, "effect": entry["effect"], **self._asked(recorded)}
         step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
-        step |= {field: told[field] for field in ("idempotency_key", "tool") if told.get(field)}
+        step |= {field: recorded[field] for field in ("idempotency_key", "tool") if recorded.get(field)}
         if call_options == "answered":
             step |= self._outcome(name, entry["outcome"])
         else:
@@ -251,7 +255,7 @@ class _Writing:
         if call_options == "asked":
             is_over = entry["over"] or self._contents.is_gone(entry["owner"])
             step |= {"doubt": reason, "is_over": is_over}
-            step |= {"policy": told.get("in_doubt", "stop"), "verify": bool(told.get("verify"))}
+            step |= {"policy": recorded.get("in_doubt", "stop"), "verify": bool(recorded.get("verify"))}
         source = {"run": entry["run"], "store": self._store, "event": entry["event"]}
         yield {**step, "from": source, "events": cited}
 

@@ -128,7 +128,7 @@ def _members(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> 
 
 def _is_a(kinds: str | list[str], value: object) -> bool:
     wanted = [kinds] if isinstance(kinds, str) else kinds
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # in Python a bool is an int; in JSON it is no number
         return "boolean" in wanted
     return any(isinstance(value, _TYPES[kind]) for kind in wanted)
 
