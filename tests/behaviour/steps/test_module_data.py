@@ -1,5 +1,6 @@
 """Data that a function reads from its module: it identifies lambdas, and is compared for module-level functions."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -414,6 +415,62 @@ def test_the_analysis_is_made_once_per_function(monkeypatch: pytest.MonkeyPatch,
         for n in range(5):
             run.step("s", work, n)
     assert len(analysed) == 1
+
+
+async def _in_tasks(url: str) -> list[Any]:
+    async with holdfast.run("a", store=url) as run:
+        calls = [run.once("pay", _pay_someone), run.step("look", lambda: someone)]
+        return list(await asyncio.gather(*calls))
+
+
+def _pay_someone() -> str:
+    paid.append(someone)
+    return someone
+
+
+someone = "Ada"
+
+
+def test_an_async_run_compares_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tasks side by side: equal data is answered, other data stops, and no store call holds the loop."""
+
+    async def crashed() -> None:
+        with pytest.raises(Crash):
+            async with holdfast.run("a", store=url) as run:
+                await run.once("pay", _pay_someone)
+                raise Crash
+
+    asyncio.run(crashed())
+    monkeypatch.setattr("tests.behaviour.steps.test_module_data.someone", "Zoe")
+    with pytest.raises(EffectUnclaimed):
+        asyncio.run(_in_tasks(url))
+    monkeypatch.undo()
+    assert asyncio.run(_in_tasks(url)) == ["Ada", "Ada"]
+    assert paid == ["Ada"]
+
+
+def test_threads_answer_and_compare(script: Script) -> None:
+    """Calls of a pool of threads are compared like those of the root task."""
+    before = "from concurrent.futures import ThreadPoolExecutor\nRATE = {}\ndef look(n):\n    return n * RATE"
+    call = 'list(ThreadPoolExecutor(4).map(lambda n: run.once("look", look, n), range(8)))'
+    first = script(["x"], call, before=before.format(2))
+    assert script(["x"], call, before=before.format(2)) == first
+    with pytest.raises(EffectUnclaimed):
+        script(["x"], call, before=before.format(3))
+
+
+def test_an_imported_run_compares_with_what_it_brought(script: Script, url: str, tmp_path: Path) -> None:
+    """The data is part of the events: an export takes it along."""
+    script(["Ada"], FUNCTION)
+    holdfast.store(url).export("a", tmp_path / "a.tar", move=True)
+    place = f"sqlite:///{tmp_path}/other.db"
+    holdfast.store(place).import_(tmp_path / "a.tar")
+    script.url = place
+    assert script(["Ada"], FUNCTION) == receipts_of("Ada")
+    with pytest.raises(EffectUnclaimed):
+        script(["Zoe"], FUNCTION)
+    holdfast.store(place).close()
+    assert paid == ["Ada"]
 
 
 # -- forks -------------------------------------------------------------------------------------------------------------
