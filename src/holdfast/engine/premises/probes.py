@@ -4,7 +4,7 @@ It reports what is there and judges nothing. A file is always hashed, up to a bo
 it can set back its size and times. An observation without facts says why there are none.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - for speed
+# ruff: noqa: PTH100, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded
 import os
 import stat
 import sys
