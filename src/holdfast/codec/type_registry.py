@@ -127,9 +127,9 @@ def upgraded(cls: type, fields: dict[str, Any]) -> dict[str, Any]:
 def field_names(cls: Any) -> set[str]:
     """The names of the fields of a dataclass, NamedTuple or pydantic model; empty for other classes."""
     if hasattr(cls, "__dataclass_fields__"):
-        return {
-            name for name, field in cls.__dataclass_fields__.items() if field._field_type.name == "_FIELD"
-        }
+        from dataclasses import fields  # late: it brings `inspect` along
+
+        return {field.name for field in fields(cls)}
     if is_namedtuple(cls):
         return set(cls._fields)
     return set(getattr(cls, "__pydantic_fields__", None) or cls.model_fields) if is_model(cls) else set()
