@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from orjson import loads
+
 from holdfast.core.journal.feature_fold import FeatureFold, Slot
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, raw_part
 from holdfast.model.events import Event, Kind
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.model.calls import Call
+
+
+PATCHED: Final = "patched"
+"""The name of the mark that records which branch a run takes."""
 
 
 class DriftFold(FeatureFold):
@@ -22,6 +28,8 @@ class DriftFold(FeatureFold):
         """The recorded call that answers it, because a person said that they are the same."""
         self.new: set[str] = set()
         """Calls that may be made, because a person said that they are new."""
+        self.patches: dict[str, bool] = {}
+        """Whether the run takes the new branch, by the name of the patch."""
         self.programs: list[tuple[int, dict[str, str]]] = []
         """Digests of modules that changed, each with the event from which on they count."""
 
@@ -29,6 +37,10 @@ class DriftFold(FeatureFold):
         """Fold a stop, a decision, an attempt, or an intent that names the modules of its program."""
         if event.kind == Kind.ATTEMPT_STARTED:
             self.stops.clear()  # the program reaches the call again, or does not make it any more
+            return
+        if event.name == PATCHED:
+            name, is_new = loads(raw_part(event.body, "value") or b'["", false]')
+            self.patches[name] = is_new
             return
         fields = fields_of(event.body)
         if event.kind == Kind.DRIFTED:
@@ -66,6 +78,7 @@ class DriftFold(FeatureFold):
             "same_calls": self.same,
             "new_calls": sorted(self.new),
             "programs": self.programs,
+            "patches": self.patches,
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -73,6 +86,7 @@ class DriftFold(FeatureFold):
         self.stops = dict(data.get("drift_stops", {}))
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
+        self.patches = dict(data.get("patches", {}))
         self.programs = [(seq, changed) for seq, changed in data.get("programs", ())]
 
     def call_keys(self) -> list[str]:

@@ -108,8 +108,9 @@ ROWS: Final = (
     Row(
         "drift",
         "drift.drift_fold:DriftFold",
-        ("drift_stops", "same_calls", "new_calls", "programs"),
+        ("drift_stops", "same_calls", "new_calls", "programs", "patches"),
         kinds=(Kind.DRIFTED, Kind.STEP_CLAIMED),
+        marks=("patched",),
         parts=("program", "noted"),
         also=(Kind.ATTEMPT_STARTED,),
     ),
