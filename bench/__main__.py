@@ -24,6 +24,7 @@ SUBJECTS = (
     "branching",
     "growth",
     "resuming",
+    "code_changes",
     "models",
     "postgres",
     "postgres_search",

@@ -1,8 +1,8 @@
 """Time as a port: the wall clock for people, the monotonic clock for waiting.
 
-Nothing else in the engine reads a clock, so tests can set one. Taking over a lease rests on the monotonic clock alone:
-wall time only tells whether a holder is worth watching. How long ago another process began an effect (``settle_s``) can
-only be told by wall time; a clock that jumps forward shortens that wait.
+Nothing else in the engine reads a clock, so tests can set one. Taking over a lease rests on the monotonic
+clock alone: wall time only tells whether a holder is worth watching. How long ago another process began an
+effect (``settle_s``) can only be told by wall time; a clock that jumps forward shortens that wait.
 """
 
 import time

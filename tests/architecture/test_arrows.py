@@ -138,7 +138,7 @@ def test_decisions_are_pure() -> None:
 
 KERNEL = {
     "core": {"journal", "steps"},
-    "engine": {"journal", "steps", "run", "log", "store_threads", "sync_async"},
+    "engine": {"journal", "steps", "run", "log", "replay_mode", "store_threads", "sync_async"},
 }
 """What every subject may know, and what knows no other: the kernel has no features."""
 FEATURES = {

@@ -1,5 +1,6 @@
 """``holdfast show``: one run in full, or one point or event of it with its whole content."""
 
+from json import loads
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -278,3 +279,27 @@ def test_a_run_that_goes_in_circles_is_shown_with_what_it_repeats(own_shop: "Sho
     assert "\ncircle" not in own_shop("show", "stuck").out
     assert "loop ended         other\n" in own_shop("log", "stuck", "--tail", "1").out
     run.close()
+
+
+def test_children_are_shown_with_their_state_and_steps(own_shop: "Shop") -> None:
+    """In the order in which they began, a child of a child too."""
+    with pytest.raises(KeyError), holdfast.run("talk", store=own_shop.store) as run:
+        with holdfast.run("first") as child:
+            child.step("write", len, "abc")
+            child.finish(None)
+        with holdfast.run("second"), holdfast.run("deep") as deep:
+            deep.step("think", len, "abc")
+            raise KeyError
+        run.finish(None)
+    out = own_shop("show", "talk").out
+    lines = out[out.index("Children\n") :].splitlines()[1:4]
+    assert [line.split() for line in lines] == [
+        ["first", "finished", "1", "step", "last", "write"],
+        ["second", "failed", "0", "steps"],
+        ["second/deep", "failed", "1", "step", "last", "think"],
+    ]
+    assert [child["run"] for child in loads(own_shop("show", "talk", "--json").out)["children"]] == [
+        "talk/first",
+        "talk/second",
+        "talk/second/deep",
+    ]

@@ -14,6 +14,7 @@ from holdfast.api.async_run import AsyncRun, AsyncRunOptions
 from holdfast.api.messages import AsyncMessages
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
+from holdfast.engine import replay_mode
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, here_now
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
@@ -136,6 +137,9 @@ def current() -> Run | AsyncRun:
     handle: Run | AsyncRun = here.held.handle
     return handle
 
+
+replaying = replay_mode.replaying
+"""Replay the runs that this process enters meanwhile: for ``holdfast.testing``."""
 
 _opened: dict[tuple[StoreSession, str], tuple[Run | AsyncRun, object]] = {}
 """The runs that were opened without a block, by store and id, with the task that opened each."""
@@ -261,7 +265,9 @@ class Opening:
         return self._handle(held, former, noted_async_run())
 
     def _former(self, session: StoreSession) -> Run | AsyncRun | None:
-        """The open handle of the same run, if this task opened it without a block."""
+        """The open handle of the same run, if this task opened it without a block. A replay has none."""
+        if replay_mode.is_on():
+            return None
         handle, opener = _opened.pop((session, self._entry.run), (None, None))
         if handle is None or handle._held.is_closed or not handle._held.is_ours:  # noqa: SLF001
             return None

@@ -72,7 +72,8 @@ def exit_code_of(error: HoldfastError | StopSignal) -> int:
     """The exit code of a program that this error ends: 1 refused, 2 misuse, 3 in doubt or waiting."""
     if isinstance(error, Misuse):
         return EXIT_MISUSE
-    if isinstance(error, StopSignal) and not isinstance(error, (Diverged, Cancelled)):
+    is_over = isinstance(error, (Diverged, Cancelled)) and not isinstance(error, EffectUnclaimed)
+    if isinstance(error, StopSignal) and not is_over:
         return EXIT_WAITING
     return EXIT_REFUSED
 

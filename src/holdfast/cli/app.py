@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "log",
     "checkpoints",
     "resume",
+    "replay",
     "watch",
     "fork",
     "rewind",

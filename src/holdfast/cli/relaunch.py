@@ -9,11 +9,17 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from holdfast.cli.errors import RefusedError
+from holdfast.cli.output.plaintext import safe
+from holdfast.errors import ForeignCommand
 from holdfast.stores.url import without_password
 from holdfast.views.resume_plan import Launch
+
+if TYPE_CHECKING:
+    from holdfast.api.store.store import Store
+    from holdfast.model.events import Event
 
 _WITH_VALUE: Final = frozenset("WX")
 _KERNELS: Final = frozenset({"ipykernel", "ipykernel_launcher", "IPython"})
@@ -102,3 +108,14 @@ def _short_options(letters: str, rest: list[str]) -> Program | None:
 def words(environ: dict[str, str]) -> str:
     """The additions to the environment as you type them, without passwords."""
     return " ".join(f"{name}={shlex.quote(without_password(value))}" for name, value in environ.items())
+
+
+def trusted(store: "Store", run: str, attempt: "Event", launch: Launch) -> None:
+    """Refuse a foreign command that is not trusted yet. Raises ForeignCommand."""
+    command = store.command(run, attempt)
+    if command is not None and command.needs_trust:
+        again = shlex.join(["holdfast", "resume", run, "--trust"])
+        line = shlex.join(launch.argv)
+        raise ForeignCommand(
+            run=run, origin=safe(command.origin), command=safe(line), cwd=safe(launch.cwd), again=again
+        )

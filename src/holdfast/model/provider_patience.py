@@ -18,10 +18,11 @@ class Outage(NamedTuple):
 class Patience(NamedTuple):
     """How a run waits for its provider: it retries after ``first_s``, then less often, up to ``longest_s``.
 
-    ``give_up_s`` ends the wait with the provider's own error; None waits without limit. A limit that is reset
-    later than ``park_s`` parks the run instead of keeping a process waiting. ``tries`` bounds the repetitions
-    after useless answers, since a useful one may never come. If there are other providers, the next one is
-    asked after ``fall_back_s``. A stream that is silent for ``stall_s`` counts as broken.
+    ``give_up_s`` ends the wait for all providers together, with the error of the last one; None waits without
+    limit. A limit that is reset later than ``park_s`` parks the run instead of keeping a process waiting.
+    ``tries`` bounds the repetitions after useless answers, since a useful one may never come. If there are
+    other providers, the next one is asked after ``fall_back_s``. A stream that is silent for ``stall_s``
+    counts as broken.
     """
 
     first_s: float = 1.0

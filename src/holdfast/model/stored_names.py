@@ -30,6 +30,7 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.event_schema", "Schema"),
     ("holdfast", "holdfast.model.exports", "ExportedChild SingleUse"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind StoppedCall UnclaimedEffect"),
+    ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
     ("holdfast.adapters.openai.clients", "holdfast.adapters.openai.wrapped_client", "replayed wrap"),

@@ -67,6 +67,19 @@ class FileLine(NamedTuple):
     state: str
 
 
+class ChildLine(NamedTuple):
+    """A descendant: its name behind the run's, its status, and its steps."""
+
+    run: str
+    name: str
+    status: str
+    steps: int
+    last_step: str
+    in_doubt: int
+    tokens: int | None
+    cost: float | None
+
+
 class RunSummary(NamedTuple):
     """Everything that ``holdfast show RUN`` shows.
 
@@ -98,6 +111,28 @@ class RunSummary(NamedTuple):
     next: NextAction
     came_from: str = ""
     command: Command | None = None
+    children: tuple[ChildLine, ...] = ()
+    """Its descendants, in the order in which they began."""
+
+
+def child_lines(run: str, overviews: Sequence[Overview]) -> tuple[ChildLine, ...]:
+    """The descendants of a run, from their overviews, newest first as a store lists them."""
+    return tuple(_child_line(run, one) for one in reversed(overviews))
+
+
+def _child_line(run: str, child: Overview) -> ChildLine:
+    view = child.view
+    steps = [] if view is None else [call for call in view.calls.values() if call.seq and call.outcomes]
+    return ChildLine(
+        child.info.run,
+        child.info.run[len(run) + 1 :],
+        child.info.status,
+        len(steps),
+        "" if view is None else view.last_step,
+        child.in_doubt,
+        child.tokens,
+        child.cost,
+    )
 
 
 def summarize(

@@ -6,10 +6,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.support.damage import damage
 
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.core.state.chunking import chunks
+from holdfast.engine.artifacts import inventory
 from holdfast.engine.prune import prune_store
 from holdfast.limits import ARTIFACT_PIECE_BYTES_MAX, ARTIFACT_PIECE_BYTES_MIN
 from holdfast.model.store_rows import Blob
@@ -204,3 +206,23 @@ def test_copies_travel_and_are_erased_with_their_run(tmp_path: Path) -> None:
         for one in (store, other, third):
             one.close()
     assert secret.encode() not in (tmp_path / "store.db").read_bytes()
+
+
+def test_a_damaged_run_does_not_hide_the_unrecorded_files(store: holdfast.Store) -> None:
+    """They are listed; as the damaged run may have recorded them, each says so."""
+    make(store, "one", name="sound", path="sound.md")
+    make(store, "two", name="broken", path="broken.md")
+    Path("other.md").write_text("three")
+    damage(store._port, "run", "broken")
+    found = {Path(stray.place).name: stray.text for stray in store.orphans(".")}
+    assert found == dict.fromkeys(["broken.md", "other.md"], "may be recorded: broken cannot be read")
+
+
+def test_a_file_that_is_deleted_while_files_are_listed_is_left_out(
+    store: holdfast.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are listed."""
+    for name in ("a.md", "b.md"):
+        Path(name).write_text("x")
+    monkeypatch.setattr(inventory, "is_temp", lambda name: Path("b.md").unlink())
+    assert [Path(stray.place).name for stray in store.orphans(".")] == ["a.md"]

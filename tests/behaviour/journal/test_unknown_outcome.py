@@ -139,6 +139,21 @@ def test_a_taken_lease_stops_the_old_holder(port: Unsure) -> None:
     assert Kind.STEP_STARTED not in [event.kind for event in store.events("a")]
 
 
+def test_an_erased_run_stops_the_old_holder_also_after_a_failed_write(port: Unsure) -> None:
+    """Its last write failed, and there is no run to look for it in: the lease is lost, and nothing else is wrong."""
+    store = holdfast.Store(port)
+
+    def erase() -> None:
+        row = port.find_run("a")
+        fence = port.acquire("a", at=row.lease.since, lease_s=30, over=row.lease).lease.fence
+        assert port.delete_run("a", fence=fence, revision=port.find_run("a").revision)
+        port.script = ["before"]
+
+    with pytest.raises(errors.LeaseLost), holdfast.run("a", store=store) as run:
+        run.options(key="s").step("s", erase)
+    assert store.runs() == []
+
+
 def test_the_outcome_of_a_once_call_reaches_the_successor(port: Unsure) -> None:
     """Taken over inside a once call: its outcome goes to the inbox, and the successor settles it from there."""
     store = holdfast.Store(port)

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.engine.llm.model_call import Ask
+from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.llm.stream_flusher import Flusher
+from holdfast.engine.llm.text_stream import TextSource
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.retention import RETENTION
@@ -193,6 +197,38 @@ def test_much_at_once_is_written_at_once(url: str, monkeypatch: pytest.MonkeyPat
     with holdfast.run("a", store=url) as run:
         assert "".join(run.stream("answer", much, REQUEST)) == "x" * 3000 + "end"
     assert events(url, Kind.STREAM_CHUNK)
+
+
+class EndsInTwo(TextSource):
+    """Marks the end of an answer, which comes in two tries; each breaks off behind its last piece."""
+
+    marks_end = True
+    messages = REQUEST["messages"]
+    can_prefill = staticmethod(lambda: False)
+
+    def __init__(self) -> None:
+        self.tries = [["Once there was a sea."], [" It was deep.", "<end>"]]
+
+    def open(self, messages: Any, had: int) -> Iterator[str]:
+        yield from self.tries.pop(0)
+        raise ConnectionError
+
+    def delta_of(self, chunk: str) -> dict[str, Any]:  # type: ignore[override]
+        return {"facts": {"finish_reason": "stop"}} if chunk == "<end>" else {"text": chunk}
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_was_held_back_is_given_though_the_connection_breaks_after_the_end_mark(url: str) -> None:
+    """A short continuation is held back until it is known whether it repeats: it is in the record, and given."""
+    with holdfast.run("a", store=url) as run:
+        streaming = Streaming(run._held, BLOCKING, Ask("answer", REQUEST), EndsInTwo(), "continue")
+        drive(streaming.begin())
+        given: list[str] = []
+        while (piece := drive(streaming.next())) is not END:
+            given.append(piece)
+    assert (
+        "".join(given) == events(url, Kind.STEP_FINISHED)[0]["value"] == "Once there was a sea. It was deep."
+    )
 
 
 def test_a_failure_of_the_provider_is_its_own_and_is_tried_again(url: str) -> None:

@@ -3,12 +3,20 @@
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.support.context_check import verify
 
 import holdfast
+from holdfast.core.journal.run_row_facts import with_facts
 from holdfast.engine.journal.blob_content import read_blob
+from holdfast.errors import Corrupt
+from holdfast.model.event_fields import contents_of
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.port import StorePort
+from holdfast.testing.relay_store import Relay
 
 
 def states(promises: tuple[holdfast.Promise, ...]) -> list[tuple[str, str, str]]:
@@ -102,6 +110,34 @@ def test_the_other_run_is_told_and_told_again_what_became_of_it(tmp_path: Path) 
     for name in ("r", "ada"):
         context = store.context(name)
         assert verify(context, store.events(name), lambda address: read_blob(store._port, address)) == []
+
+
+class Damaged(Relay):
+    """A store in which the row of one run is damaged, or says that acknowledged events were lost."""
+
+    def __init__(self, port: StorePort, run: str, how: str) -> None:
+        super().__init__(port)
+        self.run, self.how = run, how
+
+    def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
+        row = super().find_run(run, damaged=damaged)
+        if row is None or run != self.run:
+            return row
+        if self.how == "damaged" and not damaged:
+            raise Corrupt(store=self.url, problem=f"the row of run {run} is damaged")
+        return row._replace(body=with_facts(row, lost=100))
+
+
+@pytest.mark.parametrize("how", ["damaged", "has lost events"])
+def test_a_promise_to_a_damaged_run_is_made_all_the_same(how: str) -> None:
+    """The receiver's damage is its own: the promise is recorded, and it is recorded that it was not told."""
+    port = MemoryStore(uuid4().hex)
+    park(holdfast.Store(port), "friend")
+    store = holdfast.Store(Damaged(port, "friend", how))
+    with holdfast.run("r", store=store) as run:
+        assert run.promise("send it", to="friend").state == "open"
+    (told,) = [e for e in store.events("r") if e.kind == "step.finished"]
+    assert contents_of(told.body)["value"].startswith("not told")
 
 
 def test_a_promise_passes_to_whoever_takes_over(tmp_path: Path) -> None:

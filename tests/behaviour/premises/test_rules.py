@@ -18,6 +18,7 @@ from holdfast import limits
 from holdfast.core.journal import snapshots
 from holdfast.core.journal.fold import fold, rebuild
 from holdfast.core.premises.noted_premises import PREMISES
+from holdfast.engine.premises import probes
 from holdfast.engine.premises.probes import signature_of
 
 
@@ -312,6 +313,28 @@ class TestWhatCannotBeTold:
         begin(store, "many")
         monkeypatch.setattr("holdfast.engine.premises.probes.PREMISE_FILES_MAX", 2)
         assert store.resume_plan("job").pauses[0].text.startswith("has changed: too large to be compared")
+
+    @pytest.mark.parametrize("is_over", [True, False])
+    def test_a_directory_whose_files_vanish_while_it_is_read_is_not_gone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
+    ) -> None:
+        """It is read again; if its files vanish all the time, nothing is said about it."""
+        for number in range(10):
+            (tmp_path / str(number)).write_text("x")
+        hash_of, vanished = probes._file, 0
+
+        def vanish(place: str, size: int) -> Any:
+            nonlocal vanished
+            if not (is_over and vanished):
+                vanished += 1
+                Path(place).unlink()
+            return hash_of(place, size)
+
+        monkeypatch.setattr(probes, "_file", vanish)
+        found = probes.look_at_place(str(tmp_path))
+        monkeypatch.undo()
+        assert not found.is_gone
+        assert found.facts == (probes.look_at_place(str(tmp_path)).facts if is_over else None)
 
     def test_the_bounds_are_documented(self) -> None:
         """They are those of ``limits``."""

@@ -18,7 +18,7 @@ import pytest
 import holdfast
 from holdfast import Keep, Retention
 from holdfast.engine.journal import load_view
-from holdfast.engine.prune import auto_prune, prune_run
+from holdfast.engine.prune import auto_prune, prune_run, prune_store
 from holdfast.engine.prune.auto_prune import Pruner
 from holdfast.engine.prune.prune_run import Pruning
 from holdfast.engine.run.call_site import CALL_SITE
@@ -28,6 +28,9 @@ from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Diverged, Misuse, PointPruned, PruneMismatch
 from holdfast.model.events import Kind
+from holdfast.model.store_rows import RUN_SPACES
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.testing.relay_store import Relay
 
 ALL = Retention(checkpoints=Keep(last=1), compact_events=0)
 """Everything that may go."""
@@ -477,8 +480,6 @@ def test_contents_that_nobody_refers_to_are_swept(
     url: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values in blobs are shared by content: those of a deleted run go, unless another has the same."""
-    from holdfast.engine.prune import prune_store
-
     monkeypatch.setattr(prune_store, "BLOB_GRACE_S", -1.0)
     store = holdfast.store(url)
     for name in ("a", "b"):
@@ -692,3 +693,69 @@ def test_what_a_prune_does_to_a_fork_counts_for_its_origin(url: str, world: Worl
             raise KeyError
     assert {line.outcome for line in store.prune(policy=ALL).runs} == {"pruned"}
     assert {line.outcome for line in store.prune(policy=ALL).runs} == {"kept"}
+
+
+class Taken(Relay):
+    """A store in which another holder takes a run between the look at its lease and the next verb."""
+
+    def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if verb.__name__ == "acquire":
+            self.port.acquire(*args, **kwargs)
+        return super().pass_on(verb, *args, **kwargs)
+
+
+def test_a_finished_run_that_is_taken_meanwhile_is_skipped(world: World) -> None:
+    """As one is that was to be pruned: the prune goes on, and the report says who holds it."""
+    port = MemoryStore(uuid4().hex)
+    for name in ("one", "two"):
+        with holdfast.run(name, store=holdfast.Store(port)) as run:
+            rounds(run, world, 1)
+    report = holdfast.Store(Taken(port)).prune(policy=Retention(finished=Keep(days=0)))
+    assert {line.run: line.outcome for line in report.runs} == {"one": "skipped", "two": "skipped"}
+    assert all("held by" in line.why for line in report.runs)
+
+
+def test_a_deleted_run_leaves_no_records_to_a_new_one_of_its_name(url: str, world: World) -> None:
+    """Labels, notes of a prune, and trust in its command would count for the next run of that name."""
+    with holdfast.run("r", store=url) as run:
+        rounds(run, world, 1)
+    store = holdfast.store(url)
+    for space in RUN_SPACES:
+        if space != "pins":
+            assert store._port.put_record(space, "r", b"{}", revision=0)
+            assert store._port.put_record(space, "r@x", b"{}", revision=0)
+    store.prune(policy=Retention(finished=Keep(days=0)))
+    assert store.runs() == []
+    for space in RUN_SPACES:
+        assert store._port.scan_records(space, limit=10) == []
+
+
+def test_an_event_that_cannot_be_understood_keeps_the_contents(
+    url: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it refers to is not known: no content is deleted, and the report says why."""
+
+    def unsound(*_: Any) -> set[str]:
+        raise KeyError("root")
+
+    monkeypatch.setattr(prune_store, "references", unsound)
+    with holdfast.run("r", store=url) as run:
+        rounds(run, world, 1)
+    (note,) = holdfast.store(url).prune().notes
+    assert "run r cannot be understood" in note
+
+
+def test_a_prune_leaves_the_snapshot_in_use_and_no_pieces_of_others(
+    url: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process was killed before it wrote the head of its snapshot: only its pieces go."""
+    monkeypatch.setattr(load_view, "SNAPSHOT_EVENTS_MIN", 3)
+    with holdfast.run("r", store=url) as run:
+        for page in range(5):
+            run.step("fetch", world.fetch, page)
+    port = holdfast.store(url)._port
+    load_view.load(port, "r")
+    assert port.put_record(load_view.SPACE, "r@another.0", b"piece", revision=0)
+    holdfast.store(url).prune()
+    assert load_view._usable_snapshot(port, "r") is not None
+    assert port.get_record(load_view.SPACE, "r@another.0") is None

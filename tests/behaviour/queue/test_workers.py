@@ -6,18 +6,26 @@ flag of a drain that the next call does not look at; a run that was refused and 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.behaviour.conftest import SetClock
 
 import holdfast
 from holdfast.api.worker import Report
 from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
+from holdfast.engine.run.store_session import session_of
+from holdfast.errors import StoreUnavailable
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.url import open_store
+from holdfast.testing.relay_store import Relay
+from holdfast.testing.store_rules.builders import a_run
 
 IDLE_S = 120.0
 
@@ -419,8 +427,6 @@ def test_misuse_is_told_before_anything_is_claimed(url: str) -> None:
 def test_silence_is_measured_by_the_watchers_own_clock(url: str, clock: Any, store: holdfast.Store) -> None:
     """A lease is taken over when its beat has stood still for ``lease_s``, whatever the wall clocks say; a beat begins anew."""
     port = open_store(url)
-    from holdfast.testing.store_rules.builders import a_run
-
     port.create_run(a_run("r", agent="auditor"))
     held = port.acquire("r", at=clock.wall() - 1e6, lease_s=30.0).lease
     claims = Claims(store._session, ["auditor"])
@@ -438,6 +444,45 @@ def test_silence_is_measured_by_the_watchers_own_clock(url: str, clock: Any, sto
     clock.sleep(31)
     (taken,) = claims.take(5, lambda: ())
     assert (taken.run, taken.lease.fence) == ("r", held.fence + 1)
+
+
+class Failing(Relay):
+    """A store of which one call fails."""
+
+    at = 0
+
+    def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.at -= 1
+        if self.at == 0:
+            raise StoreUnavailable(store=self.url, problem=f"{verb.__name__} failed")
+        return super().pass_on(verb, *args, **kwargs)
+
+
+def test_no_run_is_held_and_forgotten_when_the_store_fails_between_two_takeovers() -> None:
+    """At each call of a claim: what was taken by then is returned or released, and the rest is left to the next."""
+    names, at = {"r0", "r1", "r2"}, 0
+    partly = False
+    failed = True
+    while failed:
+        at += 1
+        port, clock = Failing(MemoryStore(uuid4().hex)), SetClock()
+        for name in names:
+            port.create_run(a_run(name, agent="auditor"))
+            port.acquire(name, at=0.0, lease_s=30.0)
+        claims = Claims(session_of(port, clock=clock), ["auditor"])
+        assert claims.take(5, lambda: ()) == []
+        clock.sleep(31)
+        port.at = at
+        taken: list[RunRow] = []
+        with contextlib.suppress(StoreUnavailable):
+            taken = claims.take(5, lambda: ())
+        failed, port.at = port.at <= 0, 0
+        rows = [port.find_run(name) for name in names]
+        held = {row.run for row in rows if row is not None and row.lease.fence > 1 and row.lease.owner}
+        assert held == {row.run for row in taken}
+        partly = partly or 0 < len(taken) < len(names)
+    assert held == names
+    assert partly
 
 
 def test_a_worker_outlives_its_own_listener(url: str) -> None:

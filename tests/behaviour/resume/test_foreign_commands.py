@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from orjson import dumps, loads
+from tests.support.damage import damage
 
 import holdfast
 from holdfast.core.journal.fold import fold, standing_view
@@ -293,6 +294,20 @@ def test_a_record_that_cannot_be_read_is_no_trust(
         assert command(there, run).needs_trust, body
         there.trust(run)
         assert not command(there, run).needs_trust
+
+
+def test_a_damaged_record_is_no_trust_and_is_replaced(
+    here: holdfast.Store, there: holdfast.Store, tmp_path: Path
+) -> None:
+    """It fails its checksum: the resume plan is made all the same, and the command can be trusted again."""
+    work(here)
+    run = imported(here, there, tmp_path)
+    there.trust(run)
+    (record,) = there._port.scan_records(TRUSTS, limit=10)
+    damage(there._port, "record", TRUSTS, record.key)
+    assert command(there, run).needs_trust
+    there.trust(run)
+    assert not command(there, run).needs_trust
 
 
 # -- other owners, hosts and users --------------------------------------------------------------------------------

@@ -23,15 +23,20 @@ DEADLINE_S = 60
 
 
 class Meddling(Relay):
-    """Does something once, right before the next lease is taken."""
+    """Does something once, right before the next lease is taken, or right after the next run is created."""
 
     before: Callable[[], object] | None = None
+    after_create: Callable[[], object] | None = None
 
     def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if verb.__name__ == "acquire" and self.before is not None:
             meddle, self.before = self.before, None
             meddle()
-        return super().pass_on(verb, *args, **kwargs)
+        done = super().pass_on(verb, *args, **kwargs)
+        if verb.__name__ == "create_run" and self.after_create is not None:
+            meddle, self.after_create = self.after_create, None
+            meddle()
+        return done
 
     def erase(self, run: str) -> None:
         """As another process does."""
@@ -86,6 +91,16 @@ def test_a_run_that_was_erased_is_started(port: Meddling, store: holdfast.Store)
     port.before = lambda: port.erase("r")
     with holdfast.run("r", store=store) as run:
         assert run.step("one", str, 1) == "1"
+
+
+def test_a_run_that_is_erased_as_soon_as_it_is_created_is_created_again(
+    port: Meddling, store: holdfast.Store
+) -> None:
+    """Another process erases the new row before this one has read it back."""
+    port.after_create = lambda: port.erase("r")
+    with holdfast.run("r", store=store) as run:
+        assert run.attempt == 1
+    assert store.get("r").status == "finished"
 
 
 def test_a_run_that_was_erased_is_not_resumed(port: Meddling, store: holdfast.Store) -> None:

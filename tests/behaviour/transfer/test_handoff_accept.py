@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 from tests.support.context_check import verify
 
 import holdfast
-from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.engine.transfer import handoff_accept
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.event_fields import contents_of
+from holdfast.model.events import Event
+from holdfast.stores.port import StorePort
 
 
 @holdfast.tool
@@ -160,6 +164,30 @@ def test_the_givers_store_has_what_the_document_lacks(tmp_path: Path) -> None:
     assert "has gone on since" in whys[2]
     lost = other.accept(document, as_="lost", from_=other)
     assert f"is not in {other.url}" in [loss.why for loss in lost.losses]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_of_two_calls_of_one_step_each_result_is_fetched_or_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """The giver's store has only one of two long results: the other is a loss, by its own size."""
+    store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
+    sizes = [HANDOFF_VALUE_BYTES_MAX + 1, HANDOFF_VALUE_BYTES_MAX + 1001]
+    with holdfast.run("giver", store=store) as run:
+        for size in sizes:
+            run.options(key=str(size)).once("fetch", partial(str.zfill, "x", size))
+        document = run.handoff(to="taker", seal=True)
+    damaged = document["effects"][lost]["events"][0]
+
+    def read(source: StorePort, event: Event) -> bytes:
+        if event.seq == damaged:
+            raise holdfast.errors.Corrupt(store=source.url, problem="it is gone")
+        return content_in(source, event)
+
+    monkeypatch.setattr(handoff_accept, "content_in", read)
+    (loss,) = other.accept(document, as_="taker", from_=store).losses
+    assert (loss.what, loss.name) == ("value", "fetch")
+    assert f"{sizes[lost] + 2:,} bytes" in loss.why
 
 
 def test_the_state_and_the_messages_come_along(tmp_path: Path) -> None:

@@ -203,6 +203,59 @@ def test_importing_again_where_it_is_goes_on(here: holdfast.Store, there: holdfa
     assert there.import_(file) == first._replace(events=0)
 
 
+def test_one_move_does_not_become_two_runs_of_one_store(
+    here: holdfast.Store, there: holdfast.Store, file: Path
+) -> None:
+    """Imported under another name before: a second import under its own name would act under the same keys."""
+    moved(here, file)
+    there.import_(file, as_="other")
+    with pytest.raises(ExportTaken, match="imported here before"):
+        there.import_(file)
+    assert there.import_(file, as_="other").run == "other"
+    assert [run.run for run in there.runs()] == ["other"]
+
+
+class Racing(Relay):
+    """A store into which another process imports a file at the moment at which this one takes it."""
+
+    def __init__(self, port: StorePort, other: Callable[[], object]) -> None:
+        super().__init__(port)
+        self.other: Callable[[], object] | None = other
+
+    def put_record(self, space: str, *args: Any, **fields: Any) -> bool:
+        other, self.other = (self.other, None) if space == TAKEN else (None, self.other)
+        if other is not None:
+            other()
+        return super().put_record(space, *args, **fields)
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_of_two_imports_at_once_under_two_names_one_is_refused(
+    here: holdfast.Store, there: holdfast.Store, file: Path, is_done: bool
+) -> None:
+    """Also where the other one has only taken the move so far, and written nothing of the run."""
+    moved(here, file)
+
+    def other() -> None:
+        with contextlib.suppress(Dead):
+            port = there._port if is_done else Dying(there._port, 1, behind=True)
+            holdfast.Store(port).import_(file, as_="other")
+
+    with pytest.raises(ExportTaken, match="under another name"):
+        holdfast.Store(Racing(there._port, other)).import_(file)
+    assert [run.run for run in there.runs()] == (["other"] if is_done else [])
+
+
+def test_a_malformed_record_of_a_move_is_replaced(
+    here: holdfast.Store, there: holdfast.Store, file: Path
+) -> None:
+    """The first import after it mints an owner, and a repeated one keeps it."""
+    moved(here, file)
+    assert there._port.put_record(TAKEN, move_in(file), b"{}", revision=0)
+    first = there.import_(file, from_=here)
+    assert there.import_(file, from_=here) == first._replace(events=0)
+
+
 class Dying(Relay):
     """A store whose process dies at one of its writes: before it, or right behind it."""
 

@@ -362,14 +362,14 @@ class Reading(Examining):
         return {row.run: giver for row in self._rows("", RUN_PAGE_MAX) if (giver := _giver(row))}
 
     def stats(self, run: str | None = None) -> Stats:
-        """Which steps ran most, failed most and took longest, where runs failed, and what replay saved.
+        """Which steps ran most, failed and took longest, where runs failed, and what replay saved.
 
-        Of one run, or of all. Of all, a run with a damaged journal is listed and not counted.
+        Of a run with its descendants, or of all. A damaged one beside others is listed and not counted.
         """
         if run is not None:
-            return gather([Source(self.get(run), self.events(run, whole=True))])
-        whole = (info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING)
-        infos = [*whole]
+            children = map(self._source, self.runs(prefix=f"{run}/", limit=_EVERY_RUN))
+            return gather([Source(self.get(run), self.events(run, whole=True)), *children])
+        infos = [info for info in self.runs(limit=_EVERY_RUN) if info.status != Status.IMPORTING]
         try:
             return gather(map(self._source, infos))
         except UNSOUND:  # one journal is malformed: check each before it is counted, which is slower

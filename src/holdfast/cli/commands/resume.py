@@ -26,12 +26,11 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
-from holdfast.cli.output.plaintext import safe
 from holdfast.cli.output.status_colours import mood_of, status_span
-from holdfast.cli.relaunch import launch_of, words
+from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
 from holdfast.core.text.times import ago, moment
-from holdfast.errors import Corrupt, ForeignCommand, RunHeld
+from holdfast.errors import Corrupt, RunHeld
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
 from holdfast.model.run_info import RunInfo
@@ -209,7 +208,7 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
     command = store.command(run, attempt)
     if command is None or not command.needs_trust:
         return
-    line, again = shlex.join(launch.argv), shlex.join(["holdfast", "resume", run, "--trust"])
+    line = shlex.join(launch.argv)
     if not trusts and render.can_ask():
         facts = [("command", line), ("in", launch.cwd), ("comes from", command.origin)]
         pairs = [(name, [Span(text, "doubt")]) for name, text in facts]
@@ -219,9 +218,7 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
         )
         trusts = click.confirm("Start it?", default=False, err=True)
     if not trusts:
-        raise ForeignCommand(
-            run=run, origin=safe(command.origin), command=safe(line), cwd=safe(launch.cwd), again=again
-        )
+        trusted(store, run, attempt, launch)
     store.trust(run, command)
 
 

@@ -17,7 +17,7 @@ from holdfast.views.event_detail import event_detail, step_detail
 from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import BranchLine, branch_lines
 from holdfast.views.next_commands import CommandBuilder
-from holdfast.views.run_summary import summarize
+from holdfast.views.run_summary import child_lines, summarize
 
 
 @click.command(short_help="Show a run in full, or one point or event of it.")
@@ -69,7 +69,8 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         read=store.content,
     )
     foreign = command if command is not None and command.origin else None
-    summary = summary._replace(came_from=store.came_from(place.run), command=foreign)
+    children = child_lines(place.run, store.overview(prefix=f"{place.run}/"))
+    summary = summary._replace(came_from=store.came_from(place.run), command=foreign, children=children)
     if as_json:
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})

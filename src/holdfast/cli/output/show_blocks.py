@@ -29,7 +29,7 @@ from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.plan_progress import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
 from holdfast.views.resume_plan import trust_line
-from holdfast.views.run_summary import AttemptLine, FileLine, RunSummary
+from holdfast.views.run_summary import AttemptLine, ChildLine, FileLine, RunSummary
 from holdfast.views.steps import StepLine
 from holdfast.views.value_text import (
     ago,
@@ -52,6 +52,7 @@ def run_blocks(summary: RunSummary, builder: CommandBuilder, *, steps_max: int) 
         *_attempts(summary.attempts, summary.line.created_at),
         *_plan(summary.plan),
         *_steps(summary, builder, steps_max),
+        *_children(summary.children, builder),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *([Gap(), Heading("Stopped"), *stopped_blocks(summary.stopped)] if summary.stopped else []),
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
@@ -61,6 +62,31 @@ def run_blocks(summary: RunSummary, builder: CommandBuilder, *, steps_max: int) 
         *_result(summary),
         *_next(summary),
     ]
+
+
+_CHILDREN_SHOWN = 20
+
+
+def _children(children: Sequence[ChildLine], builder: CommandBuilder) -> list[Block]:
+    """The descendants: their status, how many steps ended, and the last of these."""
+    if not children:
+        return []
+    rows = [
+        (
+            Span(child.name),
+            status_span(child.status),
+            Span(count(child.steps, "step"), "dim"),
+            Span(f"last {child.last_step}" if child.last_step else "", "dim"),
+            Span(f"{child.in_doubt} in doubt" if child.in_doubt else "", "doubt"),
+        )
+        for child in children[:_CHILDREN_SHOWN]
+    ]
+    columns = (Column(), Column(), Column(right=True), Column(), Column(grows=True))
+    blocks: list[Block] = [Gap(), Heading("Children"), Table(columns, rows)]
+    if len(children) > _CHILDREN_SHOWN:
+        more = count(len(children) - _CHILDREN_SHOWN, "other child", "other children")
+        blocks.append(Commands([(builder.holdfast("runs"), more)]))
+    return blocks
 
 
 def _head(summary: RunSummary) -> list[Block]:

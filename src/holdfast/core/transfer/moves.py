@@ -26,11 +26,18 @@ class Taken(NamedTuple):
     at: float
     is_done: bool
     """Whether the import is complete and the run may act there. If not, the import runs or was cut off."""
+    target: str = ""
+    """The run that it becomes there, as ``target_of`` writes it; earlier versions did not record it."""
 
 
 def move_of(birth: str, seal: Event) -> str:
     """The id of the move for which this event sealed a run."""
     return sha256(f"{birth}\0{seal.seq}\0{seal.at!r}\0{seal.fence}".encode()).hexdigest()[:_ID_CHARS]
+
+
+def target_of(move: str, run: str) -> str:
+    """A mark of the name that a moved run gets in a store, which does not tell the name."""
+    return sha256(f"{move}\0{run}".encode()).hexdigest()[:_ID_CHARS]
 
 
 def written(taken: Taken) -> bytes:
@@ -45,5 +52,7 @@ def read(body: bytes) -> Taken | None:
         taken = Taken(**fields)
     except (JSONDecodeError, TypeError):
         return None
-    is_sound = type(taken.owner) is type(taken.store) is str and type(taken.is_done) is bool
+    is_sound = (
+        type(taken.owner) is type(taken.store) is type(taken.target) is str and type(taken.is_done) is bool
+    )
     return taken if is_sound and not time_problem(taken.at) else None

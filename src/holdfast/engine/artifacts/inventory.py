@@ -13,9 +13,11 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.artifacts.orphans import find_orphans, is_temp
+from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import all_runs, read_all
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.log import log
 from holdfast.engine.premises import probes
 from holdfast.engine.run.inputs import roots_of
 from holdfast.errors import Corrupt, UnknownArtifact
@@ -103,8 +105,12 @@ def recoverable(events: list[Event]) -> dict[str, set[str]]:
 
 
 def strays(store: StorePort, root: str) -> Iterator[Stray]:
-    """The files below a directory that no run of the store has recorded, in order."""
-    known, notes = _places(store)
+    """The files below a directory that no run of the store has recorded, in order.
+
+    Where a damaged run may have recorded a file, its text says so.
+    """
+    known, notes, damaged = _places(store)
+    doubt = f"may be recorded: {', '.join(damaged)} cannot be read" if damaged else ""
     own = os.path.abspath(store.url.removeprefix("sqlite:///")) if store.url.startswith("sqlite:") else ""
     for directory, names, files in os.walk(os.path.abspath(root)):
         names[:] = sorted(name for name in names if name not in _LEFT_OUT)
@@ -113,28 +119,40 @@ def strays(store: StorePort, root: str) -> Iterator[Stray]:
             real = os.path.realpath(place)
             if real in known or (own and place.startswith(own)):
                 continue
-            size = os.lstat(place).st_size
+            try:
+                size = os.lstat(place).st_size
+            except FileNotFoundError:  # deleted since the directory was listed
+                continue
             temp = "a temporary file that a killed process has left" if is_temp(name) else ""
-            yield Stray(place, size, notes.get(real) or temp)
+            yield Stray(place, size, notes.get(real) or temp or doubt)
 
 
-def _places(store: StorePort) -> tuple[set[str], dict[str, str]]:
-    """The present and former paths of all recorded files, and a note for each unrecorded file of a run."""
+def _places(store: StorePort) -> tuple[set[str], dict[str, str], list[str]]:
+    """The present and former paths of all recorded files, a note for each unrecorded file, damaged runs."""
     known: set[str] = set()
     notes: dict[str, str] = {}
+    damaged: list[str] = []
     for row in all_runs(store):
-        if row.status == Status.IMPORTING or not row.head:
-            continue
-        view = load(store, row.run)
-        for versions in ARTIFACTS.of(view).versions.values():
-            known |= {os.path.realpath(version.place) for version in versions}
-            known.add(os.path.realpath(place_of(view, versions[-1])))
-        for begun in ARTIFACTS.of(view).under_way.values():
-            text = f"attempt {begun.attempt} of {row.run} was writing it, and did not record it"
-            notes[os.path.realpath(begun.place)] = notes[os.path.realpath(begun.temp)] = text
-        for path, seq in ARTIFACTS.of(view).orphans.items():
-            broken = PREMISES.of(view).broken.get(f"artifact:{path}")
-            at = (broken.found or {}).get("at", "") if broken is not None else ""
-            if at:
-                notes[os.path.realpath(at)] = f"an orphan of {row.run}, found as #{seq}"
-    return known, notes
+        try:
+            check_row(store, row)
+            if row.status != Status.IMPORTING and row.head:
+                with as_damage(store, row.run):
+                    _add_places(row.run, load(store, row.run), known, notes)
+        except Corrupt as damage:
+            log().warning("the files of run %s are not known: %s", row.run, damage)
+            damaged.append(row.run)
+    return known, notes, damaged
+
+
+def _add_places(run: str, view: View, known: set[str], notes: dict[str, str]) -> None:
+    for versions in ARTIFACTS.of(view).versions.values():
+        known |= {os.path.realpath(version.place) for version in versions}
+        known.add(os.path.realpath(place_of(view, versions[-1])))
+    for begun in ARTIFACTS.of(view).under_way.values():
+        text = f"attempt {begun.attempt} of {run} was writing it, and did not record it"
+        notes[os.path.realpath(begun.place)] = notes[os.path.realpath(begun.temp)] = text
+    for path, seq in ARTIFACTS.of(view).orphans.items():
+        broken = PREMISES.of(view).broken.get(f"artifact:{path}")
+        at = (broken.found or {}).get("at", "") if broken is not None else ""
+        if at:
+            notes[os.path.realpath(at)] = f"an orphan of {run}, found as #{seq}"

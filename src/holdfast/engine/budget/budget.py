@@ -3,25 +3,32 @@
 An attempt starts with what the journal says was spent, and counts from there. Invariant: each recorded call
 is counted exactly once, because it is counted when its outcome is about to be recorded. Crash windows: before
 the outcome is recorded, the call is made again and was never counted; after it, the journal has it.
+
+The budget of a run covers its descendants. Those of this process are counted as they spend; those that
+workers run are counted when the attempt reads their journals, before its first model call.
 """
 
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from holdfast.core.budget.budget_fold import BUDGET
-from holdfast.core.budget.spending import Limit, Verdict, judge, plus
+from holdfast.core.budget.spending import Limit, Verdict, judge, plus, total
 from holdfast.engine.budget.price_tables import own_prices
 from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.lineage_names import descendants
+from holdfast.engine.journal.load_view import load
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.errors import BudgetExceeded
-from holdfast.model.budget import Spent
+from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.events import Kind
 from holdfast.model.usage import Usage
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.sync_async import Runtime
+    from holdfast.stores.port import StorePort
 
 
 async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
@@ -30,29 +37,58 @@ async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
     Near a limit it warns once, in the log and in the journal. At a limit it raises BudgetExceeded: do not
     send.
     """
-    spending = SPENDING.of(held)
+    chain = _with_ancestors(held)
     journal = held.require_journal("a model call")
-    verdict, news = spending.ask()
-    if verdict.stop is not None:
-        raise _exceeded(held.run, verdict.stop)
+    for spending in chain:
+        if spending.budget is not None and spending.inner is None:
+            spending.begin_inner(await runtime.store(_spent_below, held.store, spending.held.run))
+    asked: list[Spending] = []
     try:
-        for limit in news:
-            log().warning("run %s %s", held.run, _warning(limit))
-            warned = draft(Kind.BUDGET_WARNED, limit.name, "", {**limit._asdict(), "words": limit.words})
-            await journal.append(runtime, [warned], held.clock.wall(), synced=False)
+        for spending in chain:
+            verdict, news = spending.ask()
+            if verdict.stop is not None:
+                raise _exceeded(spending.held.run, verdict.stop)
+            asked.append(spending)
+            for limit in news:
+                log().warning("run %s %s", spending.held.run, _warning(limit))
+                if spending.held is held:  # the journal of a parent is not this run's to write
+                    fields = {**limit._asdict(), "words": limit.words}
+                    warned = draft(Kind.BUDGET_WARNED, limit.name, "", fields)
+                    await journal.append(runtime, [warned], held.clock.wall(), synced=False)
     except BaseException:
-        spending.end_call()
+        for spending in asked:
+            spending.end_call()
         raise
+
+
+def _with_ancestors(held: "HeldRun") -> "list[Spending]":
+    """What this run spends is spent by its parents, too, as far as this process holds them."""
+    chain, run = [SPENDING.of(held)], held.run
+    while run := run.rpartition("/")[0]:
+        parent = _live.get((held.store.url, run))
+        if parent is not None and not parent.held.is_closed:
+            chain.append(parent)
+    return chain
+
+
+def _spent_below(store: "StorePort", run: str) -> Spent:
+    """What the descendants of a run have spent, as their journals say."""
+    return total(BUDGET.of(load(store, row.run)).spent for row in descendants(store, run) if row.head)
 
 
 def note(held: "HeldRun", usage: Usage) -> Usage:
     """Count a model call whose outcome is about to be recorded. Returns the usage with its cost, if known."""
-    return SPENDING.of(held).note(usage)
+    own, *parents = _with_ancestors(held)
+    priced = own.note(usage)
+    for parent in parents:
+        parent.note_inner(priced)
+    return priced
 
 
 def note_failure(held: "HeldRun") -> None:
     """Count nothing for a call without an answer: whether it costs anything is not known."""
-    SPENDING.of(held).end_call()
+    for spending in _with_ancestors(held):
+        spending.end_call()
 
 
 class Spending(Feature):
@@ -67,6 +103,9 @@ class Spending(Feature):
         self._warned = dict(known.warned)
         self._under_way = 0
         self._lock = Lock()
+        self.inner: Spent | None = None
+        """What descendants have spent; None until it was read, which only a budget needs."""
+        _live[held.store.url, held.run] = self
 
     @property
     def worked_s(self) -> float:
@@ -79,7 +118,8 @@ class Spending(Feature):
         with self._lock:
             verdict = Verdict()
             if self.budget is not None:
-                verdict = judge(self.spent, self.budget, self.worked_s, under_way=self._under_way)
+                spent = total((self.spent, self.inner or NOTHING_SPENT))
+                verdict = judge(spent, self.budget, self.worked_s, under_way=self._under_way)
             news = [limit for limit in verdict.warn if self._warned.get(limit.name) != limit.allowed]
             self._warned |= {limit.name: limit.allowed for limit in news}
             # Counted before it is sent: concurrent calls must not all pass the same limit.
@@ -93,6 +133,18 @@ class Spending(Feature):
             self._under_way = max(0, self._under_way - 1)
             self.spent = plus(self.spent, priced)
         return priced
+
+    def begin_inner(self, spent: Spent) -> None:
+        """Begin to count descendants, from what their journals say."""
+        with self._lock:
+            self.inner = self.inner or spent
+
+    def note_inner(self, priced: Usage) -> None:
+        """Count an answer that a descendant got in this process."""
+        with self._lock:
+            self._under_way = max(0, self._under_way - 1)
+            if self.inner is not None:
+                self.inner = plus(self.inner, priced)
 
     def end_call(self) -> None:
         """A call is not in flight any more."""
@@ -115,6 +167,8 @@ class Spending(Feature):
 
 
 SPENDING: Final = Slot("budget", Spending)
+_live: "WeakValueDictionary[tuple[str, str], Spending]" = WeakValueDictionary()
+"""The runs of this process that count what they spend, by store and id."""
 
 
 def _warning(limit: Limit) -> str:

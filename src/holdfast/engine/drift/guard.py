@@ -221,6 +221,8 @@ class DriftGuard(Feature):
         """Read, once in an attempt, what waits to be asked for when the first call is not in the journal."""
         if self._paths is None:
             await runtime.store(self._look_back_once)
+            if not self._by_name:  # most often: the program has asked for everything
+                self.held.put_to_sleep("drift")
 
     def _look_back_once(self) -> None:
         held = self.held
@@ -265,4 +267,3 @@ class DriftGuard(Feature):
 
 
 GUARD: Final = Slot("drift", DriftGuard)
-

@@ -1,14 +1,15 @@
 """Replays a recorded run over today's code: every call is answered from the journal, and nothing is written.
 
-No lease is taken and no attempt is recorded, so a run that another process holds can be replayed as well. A call
-that is not in the journal is not made: ``NotRecorded`` ends the program there. What was found is noted once a run:
+No lease is taken and no attempt is recorded, so a run that another process holds can be replayed as well. A
+call that is not in the journal is not made: ``NotRecorded`` ends the program there. What was found is noted
+once a run:
 
 - ``same``: the program finished as it did, and asked for everything that is recorded;
 - ``reached``: the record ends before the run did, and the program came to its end;
 - ``differs``: a call that is not recorded, a call that was never asked for, or another result;
 - ``failed``: the program raised something else.
 
-The switch is the process's (``engine/run/replay_mode.py``): all runs that it enters are replayed.
+The switch is the process's (``engine/replay_mode.py``): all runs that it enters are replayed.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -20,17 +21,19 @@ from holdfast.core.drift.recorded_paths import RecordedPaths
 from holdfast.core.steps.call_difference import arguments_diff, call_line
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.replay_mode import report
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.engine.run.replay_mode import Replayed, report
 from holdfast.errors import NotRecorded
 from holdfast.limits import UNCLAIMED_SHOWN_MAX
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, raw_part
+from holdfast.model.replay import Replayed
 from holdfast.model.store_rows import Status
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.steps.step import Work
+
 
 class Replay(Feature):
     """One run that is replayed. Only its first difference is told: what follows comes from it."""
@@ -50,7 +53,8 @@ class Replay(Feature):
         standing = self._paths.find(asked.point, asked.name)
         now = f"  now       {call_line(asked.name, loads(asked.arguments))}"
         if standing is not None:
-            told = f"{now}\n  recorded  {call_line(standing.name, self._arguments_of(standing))}  (#{standing.seq})"
+            recorded = call_line(standing.name, self._arguments_of(standing))
+            told = f"{now}\n  recorded  {recorded}  (#{standing.seq})"
             if standing.name == asked.name:
                 told += f"\n{self._difference(work, standing)}"
             self.found("differs", told)
@@ -100,7 +104,7 @@ class Replay(Feature):
             report(Replayed(self.held.run, verdict, answered, difference))
 
     def _left(self, *, of_root: bool) -> list[Call]:
-        """The recorded outcomes that the program has not asked for; of the root task only, if that is asked."""
+        """The recorded outcomes that the program has not asked for; ``of_root``: of the root task only."""
         calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
         found = []
         for call in calls.values():
@@ -131,4 +135,3 @@ class Replay(Feature):
 
 
 REPLAY: Final = Slot("replay", Replay)
-

@@ -1,6 +1,8 @@
-"""The names that a run's history has had: its own, those of its origins, and those from before an import."""
+"""Runs that belong to a run by their names: its descendants, and the names that its history has had."""
 
 from holdfast.core.journal.run_row_facts import names_of
+from holdfast.limits import RUN_PAGE_MAX
+from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
 
 
@@ -12,3 +14,11 @@ def lineage_names(store: StorePort, run: str) -> list[str]:
         names += names_of(row)
         row = store.find_run(row.origin) if row.origin else None
     return names
+
+
+def descendants(store: StorePort, run: str) -> list[RunRow]:
+    """Every run whose id begins with this one's and a ``/``, newest first."""
+    found: list[RunRow] = []
+    while page := store.list_runs(limit=RUN_PAGE_MAX, before=found[-1] if found else None, prefix=f"{run}/"):
+        found += page
+    return found

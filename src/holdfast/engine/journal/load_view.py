@@ -112,7 +112,7 @@ def _read_snapshot(store: StorePort, run: str) -> View | None:
     if head is None:
         return None
     about = loads(head.body)
-    pieces = [find_sound(store, SPACE, key) for key in _chunk_keys(run, about)]
+    pieces = [find_sound(store, SPACE, key) for key in chunk_keys(run, about)]
     try:
         data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
     except Corrupt as damage:
@@ -131,7 +131,7 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
         about = {"head": view.head, "chunks": len(pieces), "address": address, "key": address}
         old = find_sound(store, SPACE, f"{run}@")
         # Chunks first, so that a crash in between leaves the old snapshot in use.
-        for key, piece in zip(_chunk_keys(run, about), pieces, strict=True):
+        for key, piece in zip(chunk_keys(run, about), pieces, strict=True):
             store.put_record(SPACE, key, piece, revision=0, synced=False)
         revision = old.revision if old else 0
         is_written = store.put_record(SPACE, f"{run}@", dumps(about), revision=revision, synced=False)
@@ -142,10 +142,11 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
 
 
 def _forget_chunks(store: StorePort, run: str, about: dict[str, Any]) -> None:
-    for key in _chunk_keys(run, about):
+    for key in chunk_keys(run, about):
         store.delete_record(SPACE, key, revision=1)
 
 
-def _chunk_keys(run: str, about: dict[str, Any]) -> list[str]:
+def chunk_keys(run: str, about: dict[str, Any]) -> list[str]:
+    """The keys of the snapshot's chunks. ``about`` is what its head record says."""
     key = about.get("key", about["head"])  # earlier versions keyed them by head
     return [f"{run}@{key}.{number}" for number in range(about["chunks"])]

@@ -7,21 +7,13 @@ from holdfast.core.journal.fold import View
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import ChildrenAt, Descendant, at_point, begun_seqs
 from holdfast.engine.journal.journal import read_all
-from holdfast.engine.journal.lineage_names import lineage_names
+from holdfast.engine.journal.lineage_names import descendants, lineage_names
 from holdfast.engine.journal.load_view import Pager, load
 from holdfast.errors import TooLarge
-from holdfast.limits import CHILDREN_BORROWED_MAX, RUN_PAGE_MAX
+from holdfast.limits import CHILDREN_BORROWED_MAX
 from holdfast.model.calls import Outcome
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
-
-
-def descendants(store: StorePort, run: str) -> list[RunRow]:
-    """Every run whose id begins with this one's and a ``/``, newest first."""
-    found: list[RunRow] = []
-    while page := store.list_runs(limit=RUN_PAGE_MAX, before=found[-1] if found else None, prefix=f"{run}/"):
-        found += page
-    return found
 
 
 def children_at(store: StorePort, row: RunRow, at_seq: int, view: View | None = None) -> ChildrenAt:

@@ -69,12 +69,15 @@ class Line:
 class Watch:
     """The wait of one call for its provider, from the first failure to the answer."""
 
-    __slots__ = ("_began", "_garbled", "_looks", "_waiting", "_work", "fell_back")
+    __slots__ = ("_began", "_garbled", "_looks", "_target_began", "_waiting", "_work", "fell_back")
 
     def __init__(self, work: "ModelWork") -> None:
         self._work = work
         self._waiting: Waiting | None = None
         self._began = 0.0
+        """When the call began to wait, for all its targets: ``give_up_s`` counts from here."""
+        self._target_began = 0.0
+        """When it began to wait for the present target: ``fall_back_s`` counts from here."""
         self._looks = 0
         self._garbled = 0
         self.fell_back: list[dict[str, str]] = []
@@ -85,7 +88,7 @@ class Watch:
         work = self._work
         self._waiting = WAITS.of(work.held.view).open.get(work.asked.key)
         if self._waiting is not None:
-            self._began = work.held.clock.monotonic()
+            self._began = self._target_began = work.held.clock.monotonic()
             await self._until(self._waiting.until)
 
     async def outlast(self, error: Exception) -> bool:
@@ -101,11 +104,11 @@ class Watch:
             if self._garbled >= line.patience.tries:
                 return False
         await self._begin(outage)
-        if line.has_others and self._waited_s() >= line.patience.fall_back_s and self._falls_back(outage.why):
-            return True
-        if line.patience.give_up_s is not None and self._waited_s() >= line.patience.give_up_s:
+        if self._is_out_of_patience():
             await self._end("expired")
             return False
+        if self._is_fallback_due():
+            return self._falls_back(outage.why)
         await self._until(outage.until)
         await self._pause(outage)
         return True
@@ -122,9 +125,11 @@ class Watch:
         if waiting is not None and outage.until is not None and waiting.until != outage.until:
             await self._end("over")  # the provider named another time: a new wait records that one
             waiting = None
+        elif waiting is None:
+            self._began = self._target_began = work.held.clock.monotonic()
         if waiting is not None:
             return
-        self._began, self._looks = work.held.clock.monotonic(), 0
+        self._looks = 0
         what = work.ask.provider or work.asked.name
         model = work.ask.model_asked
         self._waiting = await waits.begin(
@@ -171,9 +176,8 @@ class Watch:
             probe = work.line.probe
             if probe is None or await work.runtime.invoke(probe, (), {}, None) is None:
                 return
-            if patience.give_up_s is not None and self._waited_s() >= patience.give_up_s:
-                return  # the next try fails with the provider's own error, which the program should see
-            if work.line.has_others and self._waited_s() >= patience.fall_back_s:
+            # If out of patience, the next try fails with the provider's own error: the program should see it.
+            if self._is_out_of_patience() or self._is_fallback_due():
                 return
 
     async def _let_pass(self, seconds: float) -> None:
@@ -185,8 +189,13 @@ class Watch:
             await wait.look()
             await wait.pause(left_s)
 
-    def _waited_s(self) -> float:
-        return self._work.held.clock.monotonic() - self._began
+    def _is_out_of_patience(self) -> bool:
+        give_up_s = self._work.line.patience.give_up_s
+        return give_up_s is not None and self._work.held.clock.monotonic() - self._began >= give_up_s
+
+    def _is_fallback_due(self) -> bool:
+        line, now = self._work.line, self._work.held.clock.monotonic()
+        return line.has_others and now - self._target_began >= line.patience.fall_back_s
 
     def _is_refused(self, error: Exception) -> bool:
         """Whether this target does not have the model, and some target has not been asked yet."""
@@ -200,6 +209,6 @@ class Watch:
     def _falls_back(self, why: str) -> bool:
         target = self._work.line.fall_back()
         self.fell_back.append({"to": target, "why": why[:200]})
-        self._began = self._work.held.clock.monotonic()
+        self._target_began = self._work.held.clock.monotonic()
         log().warning("run %s asks %s instead: %s", self._work.held.run, target, why)
         return True

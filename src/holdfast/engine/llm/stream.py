@@ -308,6 +308,9 @@ class Streaming:
     async def _broke_off(self, error: Exception) -> None:
         """The provider failed before or in the middle of the answer."""
         assert self._work is not None
+        if is_whole(self._current):  # the connection broke after the end mark: nothing is missing
+            await self._ended()
+            return
         self._work.flush()
         given = self._given()  # before ``_whole`` settles the seam, which counts the held-back text as given
         if not await self._work.may_go_on(error) or not await self._go_on_from(self._whole(), given):

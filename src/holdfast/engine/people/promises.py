@@ -20,7 +20,7 @@ from holdfast.engine.steps.call_options import wall_time
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import Misuse, RunSealed
+from holdfast.errors import Corrupt, Misuse, RunSealed
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import fields_of
@@ -102,7 +102,7 @@ async def _recorded(
         recorded = given(held, asked)
         if recorded is None:
             to = about.to
-            tells = bool(to) and to != held.run and await runtime.store(held.store.find_run, to) is not None
+            tells = bool(to) and to != held.run and await runtime.store(_is_run, held.store, to)
             more = {"tells": True} if tells else {}
             event = draft(kind, about.id, asked.key, placed(asked, {**fields, **more}), parts=parts)
             _fold(held, event, await record(held, runtime, asked, event))
@@ -112,6 +112,10 @@ async def _recorded(
         held.land(asked.site)
     # In a fork, a promise of its origin has an id derived from the origin.
     return PROMISES.of(held.view)[about.id if recorded is None else held.view.calls[asked.key].name], tells
+
+
+def _is_run(store: StorePort, name: str) -> bool:
+    return store.find_run(name, damaged=True) is not None
 
 
 def _fold(held: HeldRun, event: Draft, seq: int) -> None:
@@ -136,16 +140,19 @@ async def _tell(held: HeldRun, runtime: Runtime, promise: Promise) -> None:
 
 
 def _post(store: StorePort, promise: Promise, *, at: float) -> str:
-    """Send the letter. Returns a text about it: a receiver that is absent, over or sealed is no failure."""
-    row = store.find_run(promise.to)
-    if row is None:
-        return f"{promise.to} is no run of this store"
-    if row.status in OVER:
-        return f"not told: {promise.to} is {row.status}"
+    """Send the letter. Returns a text about it.
+
+    A receiver that is absent, over, sealed or damaged is no failure.
+    """
     try:
+        row = store.find_run(promise.to)
+        if row is None:
+            return f"{promise.to} is no run of this store"
+        if row.status in OVER:
+            return f"not told: {promise.to} is {row.status}"
         check_may_act(store, row)
-    except RunSealed as sealed:
-        return f"not told: {sealed}"
+    except (RunSealed, Corrupt) as refused:
+        return f"not told: {refused}"
     content = {"kind": "promise", "promise": promises.fields_of(promise, "received")}
     inbox.post(store, promise.to, f"promise-{promise.id}-{promise.state}", content, at=at)
     return f"told to {promise.to}"

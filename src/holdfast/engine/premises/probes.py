@@ -4,7 +4,7 @@ It reports what is there and judges nothing. A file is always hashed, up to a bo
 it can set back its size and times. An observation without facts says why there are none.
 """
 
-# ruff: noqa: PTH100, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded for this
+# ruff: noqa: PTH100, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded
 import os
 import stat
 import sys
@@ -32,6 +32,8 @@ from holdfast.stores.own_files import own_files
 
 _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 """Entries that change when a program works in a directory, and that are not its content."""
+_LOOKS: Final = 3
+"""How often a directory is read whose entries vanish meanwhile."""
 _PORTS: Final = {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432, "redis": 6379}
 
 
@@ -53,23 +55,29 @@ def find_place(name: str, bases: tuple[str, ...], at: str = "") -> str:
 
 def look_at_place(place: str) -> Observation:
     """The facts of a path: of a file the hash of its content, of a directory one over everything in it."""
-    try:
-        is_link = stat.S_ISLNK(os.lstat(place).st_mode)
-        found = os.stat(place)
-        facts: Facts = {"at": place, **({"link": True} if is_link else {})}
-        if is_of_open_store(found):
-            return Observation(
-                None, "is a file of a store that is open here, which changes with every record"
-            )
-        if stat.S_ISREG(found.st_mode):
-            return Observation({**facts, "is": "file", **_file(place, found.st_size)})
-        if stat.S_ISDIR(found.st_mode):
-            return Observation({**facts, "is": "directory", **_directory(place)})
-        return Observation({**facts, "is": "other"})
-    except (FileNotFoundError, NotADirectoryError):
-        return Observation(None, "is not there any more", is_gone=True)
-    except OSError as error:
-        return Observation(None, f"cannot be read: {error.strerror}", is_gone=True)
+    for _ in range(_LOOKS):
+        try:
+            return _look(place)
+        except (FileNotFoundError, NotADirectoryError):
+            # Something in a directory may vanish while it is read. That says nothing of the directory itself.
+            if not os.path.exists(place):
+                return Observation(None, "is not there any more", is_gone=True)
+        except OSError as error:
+            return Observation(None, f"cannot be read: {error.strerror}", is_gone=True)
+    return Observation(None, "changes all the time, so that it cannot be read")
+
+
+def _look(place: str) -> Observation:
+    is_link = stat.S_ISLNK(os.lstat(place).st_mode)
+    found = os.stat(place)
+    facts: Facts = {"at": place, **({"link": True} if is_link else {})}
+    if is_of_open_store(found):
+        return Observation(None, "is a file of a store that is open here, which changes with every record")
+    if stat.S_ISREG(found.st_mode):
+        return Observation({**facts, "is": "file", **_file(place, found.st_size)})
+    if stat.S_ISDIR(found.st_mode):
+        return Observation({**facts, "is": "directory", **_directory(place)})
+    return Observation({**facts, "is": "other"})
 
 
 def is_of_open_store(found: os.stat_result) -> bool:

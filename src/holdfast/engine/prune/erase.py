@@ -22,9 +22,9 @@ from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import all_runs, forks_of
+from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.child_birth import borrow
-from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.lineage.flatten import flatten as give_own_copy
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.run.maintenance_hold import Hold, holding

@@ -18,12 +18,13 @@ from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.inbox import waiting
 from holdfast.engine.journal.journal import read_own
-from holdfast.engine.journal.load_view import SPACE, forget_snapshot
+from holdfast.engine.journal.lineage_names import descendants
+from holdfast.engine.journal.load_view import SPACE, chunk_keys
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
-from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.lineage.pins import all_pins
 from holdfast.engine.memory.unindex import forget_run
+from holdfast.engine.prune.erase import delete_records
 from holdfast.engine.prune.prune_run import (
     Needs,
     Pruned,
@@ -135,10 +136,8 @@ class Sweep:
                 if self._dry_run or not foreseen.is_needed:
                     return _line(foreseen.foresee())
                 return self._prune_held(row)
-        except Corrupt as damage:
-            return RunPruned(row.run, "skipped", str(damage))
-        except RunHeld as held_now:
-            return RunPruned(row.run, "skipped", str(held_now))
+        except (Corrupt, RunHeld) as refused:
+            return RunPruned(row.run, "skipped", str(refused))
 
     def _prune_held(self, row: RunRow) -> RunPruned:
         store, clock = self._store, self._session.clock
@@ -170,10 +169,12 @@ class Sweep:
             self._after = ()
         else:
             try:
-                if not self._delete_held(row):
-                    return RunPruned(row.run, "kept", "it changed while it was to be deleted")
-            except Corrupt as damage:
-                return RunPruned(row.run, "skipped", str(damage))
+                with as_damage(self._store, row.run):
+                    is_deleted = self._delete_held(row)
+            except (Corrupt, RunHeld) as refused:
+                return RunPruned(row.run, "skipped", str(refused))
+            if not is_deleted:
+                return RunPruned(row.run, "kept", "it changed while it was to be deleted")
         gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
         return RunPruned(row.run, "deleted", "finished, and beyond the policy", (gone,), (), size.bytes)
 
@@ -192,7 +193,7 @@ class Sweep:
                 )
             if not store.delete_run(run, fence=hold.fence, revision=now.revision):
                 return False
-        forget_snapshot(store, run)
+        delete_records(store, run)
         forget_run(store, run)
         kin.forget(store, lineage, run)
         if family.is_whole:
@@ -245,7 +246,7 @@ class Sweep:
                 is_wanted = (
                     not record.damage
                     and run in known
-                    and (not piece or (head is not None and piece.startswith(f"{loads(head.body)['head']}.")))
+                    and (not piece or (head is not None and record.key in chunk_keys(run, loads(head.body))))
                 )
                 if not is_wanted:
                     self._store.delete_record(SPACE, record.key, revision=record.revision)
@@ -269,7 +270,8 @@ class _Marks:
         if self.damage is not None:
             return
         try:
-            self.found |= references(self._store, *(read() if events is None else events))
+            with as_damage(self._store, run):
+                self.found |= references(self._store, *(read() if events is None else events))
         except Corrupt as damage:
             self.damage = damage
         for _, letter in waiting(self._store, run):

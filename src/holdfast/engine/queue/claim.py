@@ -12,9 +12,10 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.engine.journal.lease import held_row
+from holdfast.engine.journal.lease import give_back, held_row
 from holdfast.engine.log import log
 from holdfast.engine.run.store_session import StoreSession
+from holdfast.errors import HoldfastError
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name
 
@@ -39,23 +40,28 @@ class Claims:
         self._look_at = 0.0
 
     def take(self, limit: int, mine: Callable[[], Iterable[str]]) -> list[RunRow]:
-        """Up to ``limit`` runs, each under a lease of this process.
+        """Up to ``limit`` runs, each under a lease of this process. ``mine`` are those that it runs already.
 
-        ``mine`` are those that it runs already.
+        If the store fails after the first, returns those that are taken: nothing else would release them.
         """
         store, clock, lease_s = self._session.store, self._session.clock, self._session.lease_s
         if not self._gone and clock.monotonic() >= self._look_at:
             self._look(mine)
-        taken = self._orphans(limit)
-        if len(taken) < limit:
-            left = limit - len(taken)
-            taken += store.claim(self._agents, at=clock.wall(), lease_s=lease_s, limit=left)
+        taken: list[RunRow] = []
+        try:
+            self._take_over(taken, limit)
+            if len(taken) < limit:
+                left = limit - len(taken)
+                taken += store.claim(self._agents, at=clock.wall(), lease_s=lease_s, limit=left)
+        except HoldfastError as error:
+            if not taken:
+                raise
+            log().warning("the store cannot be asked for more work: %s", error)
         return taken
 
-    def _orphans(self, limit: int) -> list[RunRow]:
+    def _take_over(self, taken: list[RunRow], limit: int) -> None:
         """Take over runs whose holder is gone, except those with a new beat or another holder since."""
         clock, store = self._session.clock, self._session.store
-        taken: list[RunRow] = []
         while self._gone and len(taken) < limit:
             seen, how = self._gone.pop()
             row = store.find_run(seen.run)  # read again: some time may have passed since the look
@@ -66,8 +72,11 @@ class Claims:
                 log().warning(
                     "taking run %s over from %s, which is %s", row.run, owner_name(row.lease.owner), how
                 )
-                taken.append(held_row(store, row.run))
-        return taken
+                try:
+                    taken.append(held_row(store, row.run))
+                except BaseException:
+                    give_back(store, row.run, grant.lease.fence)
+                    raise
 
     def _look(self, mine: Callable[[], Iterable[str]]) -> None:
         """Find the runs whose holder is dead, or was silent for its whole ``lease_s``."""

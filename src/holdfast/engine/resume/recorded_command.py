@@ -13,6 +13,7 @@ from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.journal.run_row_facts import holder_of
 from holdfast.core.resume.recorded_command import command_in, digest_of, is_honoured
+from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import chain_of
 from holdfast.errors import StoreUnavailable
 from holdfast.model.events import Event
@@ -33,7 +34,8 @@ def command_of(store: StorePort, run: str, attempt: Event) -> Command:
     chain = chain_of(store, run)
     asking = here(store)
     found = command_in(attempt, chain, asking)
-    record = store.get_record(TRUSTS, _key(chain, found)) if found.origin else None
+    # A damaged record gives no trust, and a person can trust the command again.
+    record = find_sound(store, TRUSTS, _key(chain, found)) if found.origin else None
     given = _parsed(record.body) if record is not None else {}
     if not (given.get("by") and isinstance(given.get("at"), float) and is_honoured(given, asking)):
         return found
@@ -54,7 +56,7 @@ def trust(store: StorePort, run: str, command: Command, *, by: str, at: float) -
     }
     key = _key(chain_of(store, run), command)
     for _ in range(_TRIES):
-        known = store.get_record(TRUSTS, key)
+        known = find_sound(store, TRUSTS, key)
         if store.put_record(TRUSTS, key, dumps(given), revision=known.revision if known else 0):
             return command._replace(trusted_by=by, trusted_at=at)
     raise StoreUnavailable(

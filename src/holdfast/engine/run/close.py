@@ -44,6 +44,10 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     """Record the run's result. Durable when it returns; after that the run takes no new work."""
     held.check_usable()
     if held.is_finished:
+        if held.hooks.finished_again:
+            data = encode(result, what=f"result of run {held.run}")
+            for told in held.hooks.finished_again:
+                told(data)
         return
     forgotten = await _unawaited(held, runtime)
     if forgotten is not None:
@@ -101,10 +105,7 @@ async def leave(
     if isinstance(error, StopSignal):
         error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
-        held.is_closed = True
-        for left in held.hooks.left:
-            left(error)
-        return error
+        return _left(held, error)
     for closing in held.hooks.closing:
         closing()
     try:
@@ -126,6 +127,14 @@ async def leave(
         error = error or cut
     finally:
         observers.gone(held.observer, held.status, error)
+    return error
+
+
+def _left(held: HeldRun, error: BaseException | None) -> BaseException | None:
+    """The block of a run in which nothing can be recorded any more is over."""
+    held.is_closed = True
+    for left in held.hooks.left:
+        left(error)
     return error
 
 

@@ -101,6 +101,12 @@ def _is_waited_for(held: "HeldRun") -> bool:
     return started is not None and bool(fields_of(started.body).get("waited_for_by"))
 
 
+def _has_budget(held: "HeldRun") -> bool:
+    """Its children look for it: what they spend, it spends."""
+    entry: Entry | None = held.entry
+    return entry is not None and entry.budget is not None
+
+
 ROWS: Final = (
     Row("forks", "lineage.fork_and_rewind:Forks", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
@@ -153,6 +159,7 @@ ROWS: Final = (
     Row(
         "budget",
         "budget.budget:Spending",
+        when=_has_budget,
         check="budget.price_tables:check_prices",
         checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,
     ),
@@ -168,7 +175,8 @@ OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
     "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
-    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended", "released",
+    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended",
+    "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 

@@ -20,6 +20,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
 from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.core.steps.identity import site_of
+from holdfast.engine import replay_mode
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
@@ -27,7 +28,7 @@ from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import log
-from holdfast.engine.run import cancel, observers, replay_mode
+from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import CallSite, here_now
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
@@ -270,12 +271,13 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
 
     RunExists if it has to be new.
     """
-    at = session.clock.wall()
-    row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-    is_ours = await runtime.store(session.store.create_run, row)
-    # Read back: if another process was faster, its row counts, with its birth id.
-    found = await runtime.store(session.store.find_run, run)
-    assert found is not None, f"run {run} was created and is not there"
+    store, found = session.store, None
+    while found is None:  # again, if another process erased it at once
+        at = session.clock.wall()
+        row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
+        is_ours = await runtime.store(store.create_run, row)
+        # Read back: if another process was faster, its row counts, with its birth id.
+        found = await runtime.store(store.find_run, run)
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
     return found
@@ -289,7 +291,7 @@ async def _replay(runtime: Runtime, session: StoreSession, entry: Entry, row: Ru
 
 
 async def _replay_only(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> HeldRun:
-    """Enter a run to compare it with today's program, whatever its status. UnknownRun where it is not recorded."""
+    """Enter a run of any status to compare it with today's program. UnknownRun if it is not recorded."""
     row = await runtime.store(session.store.find_run, run)
     if row is None or not row.head:
         raise UnknownRun(run=run, store=session.store.url)

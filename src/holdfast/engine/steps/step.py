@@ -178,9 +178,7 @@ class Work:
                 for live in held.hooks.live:
                     await live(self)
             held.require_journal(asked.name)
-            if call is None:
-                pass
-            elif call.is_open and (effect == "once" or is_once(call)):
+            if call is not None and call.is_open and (effect == "once" or is_once(call)):
                 settled = await in_doubt.settle_recorded(self, call)
             if settled is None and not held.enter_call(asked.key, self):
                 raise Misuse(

@@ -30,8 +30,8 @@ from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
 from holdfast.engine.journal.lease import with_lease_of
+from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage.descendants import descendants
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
 from holdfast.engine.run.store_session import StoreSession

@@ -10,9 +10,9 @@ twice under one id gives one run.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
@@ -223,24 +223,37 @@ def doubt_of(effect: Effect) -> str:
 # -- what is lost --------------------------------------------------------------------------------------------
 
 
-class _Fetched(NamedTuple):
-    """The names of the steps whose results came from the giver's store instead of the document."""
-
-    values: frozenset[str]
+_Fetched = Mapping[str, Sequence[bool]]
+"""By step: for each of its results that the document left out, whether the giver's store had it."""
 
 
 def _fetched(found: dict[str, Any], source: StorePort | None) -> tuple[dict[str, Any], _Fetched]:
     """The document, completed with the results that it left out and the giver's store has."""
     if source is None or not any("result_bytes" in item for item in found["effects"]):
-        return found, _Fetched(frozenset())
-    effects, names = [], set()
+        return found, {}
+    effects = []
+    fetched: dict[str, list[bool]] = {}
     for item in found["effects"]:
-        value = _result(source, found["run"], item) if "result_bytes" in item and "from" not in item else None
-        if value is not None:
-            names.add(item["step"])
-            item = {**{n: v for n, v in item.items() if n != "result_bytes"}, "result": loads(value)}  # noqa: PLW2901
+        if "result_bytes" in item and "from" not in item:
+            value = _result(source, found["run"], item)
+            fetched.setdefault(item["step"], []).append(value is not None)
+            if value is not None:
+                item = {**{n: v for n, v in item.items() if n != "result_bytes"}, "result": loads(value)}  # noqa: PLW2901
         effects.append(item)
-    return {**found, "effects": effects}, _Fetched(frozenset(names))
+    return {**found, "effects": effects}, fetched
+
+
+def _still_left_out(found: Mapping[str, Any], fetched: _Fetched) -> Iterator[Loss]:
+    """What the document left out, without the results that were fetched."""
+    unread = {step: [*results] for step, results in fetched.items()}
+    left: list[Loss] = []
+    # A loss has only the name of its step, so it is found by its place among those of that name. From the
+    # end: results that the giver was given itself come first, and not all of them are in the list.
+    for one in reversed(found["left_out"]):
+        results = unread.get(one["name"]) if one["what"] == "value" else None
+        if not results or not results.pop():
+            left.append(Loss(**{name: one[name] for name in Loss._fields}))
+    return reversed(left)
 
 
 _VALUES: Final = frozenset({"value", "value_blob"})
@@ -261,9 +274,7 @@ def _losses(
     store: StorePort, run: str, found: dict[str, Any], source: StorePort | None, fetched: _Fetched
 ) -> Iterator[Loss]:
     yield from _of_giver(store, run, found, source)
-    for one in found["left_out"]:
-        if not (one["what"] == "value" and one["name"] in fetched.values):
-            yield Loss(**{name: one[name] for name in Loss._fields})
+    yield from _still_left_out(found, fetched)
     yield from _of_places(found, source)
     for step in found["pending"]:
         key = " under the giver's key" if "number" in step else ""

@@ -17,8 +17,9 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, read_blob
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import with_lease_of
+from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage.descendants import children_at, descendants
+from holdfast.engine.lineage.descendants import children_at
 from holdfast.engine.lineage.fork_and_rewind import (
     entries_behind,
     entries_listed,

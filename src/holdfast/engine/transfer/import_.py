@@ -124,15 +124,15 @@ def check_free(reader: ExportReader, find_origin: FindOrigin) -> None:
     """
     manifest = examined(reader).manifest
     if manifest.single_use is not None:
-        origin, move = find_origin(manifest.single_use.origin), _move_in(reader, manifest)
+        origin, move = find_origin(manifest.single_use.origin), _move_in(reader, manifest, manifest.run)
         if origin is not None and moves.knows(origin, move):
             moves.check_is_free(origin, move)
 
 
-def _move_in(reader: ExportReader, manifest: Manifest) -> moves.Move:
+def _move_in(reader: ExportReader, manifest: Manifest, name: str) -> moves.Move:
     seal = seal_in(reader, manifest)
     assert seal is not None, "what was moved is sealed"
-    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, reader.path)
+    return moves.Move(move_of(manifest.runs[0].birth, seal), manifest, reader.path, name)
 
 
 class ImportTarget(NamedTuple):
@@ -201,7 +201,7 @@ class ImportWork:
         empty where an old export does not name that store.
         """
         about = self._manifest.single_use
-        move = _move_in(self._reader, self._manifest)
+        move = _move_in(self._reader, self._manifest, self._as or self._manifest.run)
         origin = (
             self._store if about is None or about.origin == self._store.url else find_origin(about.origin)
         )

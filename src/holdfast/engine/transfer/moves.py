@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.text.times import moment
-from holdfast.core.transfer.moves import Taken, move_of, read, written
+from holdfast.core.transfer.moves import Taken, move_of, read, target_of, written
 from holdfast.engine.journal.journal import all_runs
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import ExportTaken
@@ -32,11 +32,13 @@ _AGAIN = "if it is certain that no other store acts on it, `holdfast import {pat
 
 
 class Move(NamedTuple):
-    """The export of a moved run: the id of the move, and the path of the file."""
+    """The export of a moved run: the id of the move, the path of the file, and where it goes."""
 
     id: str
     manifest: Manifest
     path: str
+    name: str
+    """The name that the run gets in the importing store."""
 
 
 class Claim:
@@ -102,9 +104,12 @@ def claim(session: StoreSession, move: Move, origin: StorePort | None, *, again:
     if not again and origin is not None:
         check_is_free(origin, move, owner, is_here=origin is store)
     mine = Taken(owner, store.url, session.clock.wall(), is_done=False)
-    is_noted = before is not None and not again
-    if not is_noted and not _put(store, TAKEN, move.id, mine, before):
-        # Another process imports the same file into this store: use the owner id that it recorded.
+    # A malformed record is replaced: without a record, each try would mint another owner.
+    is_noted = taken is not None and not again
+    target = target_of(move.id, move.name)
+    if not is_noted and not _put(store, TAKEN, move.id, mine._replace(target=target), before):
+        # Another process imports the same file into this store: use the owner id that it recorded, if it
+        # imports it under the same name.
         return claim(session, move, origin, again=False)
     if origin is not None:
         given = _read(origin, GIVEN, move.id)
@@ -121,17 +126,21 @@ def taker_of(store: StorePort, move: str) -> Taken | None:
 
 
 def _check_is_here(store: StorePort, move: Move, taken: Taken) -> None:
-    """Refuse to import a run again that this store imported before and has erased since."""
-    if not taken.is_done:
-        return
+    """Refuse to import a run again that this store has erased since, or has under another name."""
     birth = move.manifest.runs[0].birth
-    if not any(row.birth == birth for row in all_runs(store)):
-        raise ExportTaken(
-            path=move.path,
-            problem=f"was imported here before, at {moment(taken.at)}, "
-            f"and run {move.manifest.run} is not here any more",
-            advice=_AGAIN.format(path=move.path),
-        )
+    names = [row.run for row in all_runs(store) if row.birth == birth]
+    again = _AGAIN.format(path=move.path)
+    if taken.is_done and not names:
+        problem, advice = f", and run {move.manifest.run} is not here any more", again
+    elif taken.target and taken.target != target_of(move.id, move.name):
+        problem, advice = ", under another name", f"import it under that name; {again}"
+    elif taken.is_done and move.name not in names:
+        problem, advice = f", as {', '.join(names)}", "continue that run"
+    else:
+        return
+    raise ExportTaken(
+        path=move.path, problem=f"was imported here before, at {moment(taken.at)}{problem}", advice=advice
+    )
 
 
 def check_is_free(origin: StorePort, move: Move, owner: str = "", *, is_here: bool = False) -> None:

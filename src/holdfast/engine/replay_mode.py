@@ -1,32 +1,15 @@
 """The switch of a process that replays runs instead of continuing them; see ``engine/drift/replay.py``.
 
-It is the process's own, and not an option of a run: the program that is replayed is the one that is always started.
+It belongs to the process and is no option of a run: the program is started as it always is.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
 
 from orjson import dumps
 
-ENVIRONMENT: Final = "HOLDFAST_REPLAY"
-"""The file that what is found is appended to, one line of JSON for each run."""
-
-
-class Replayed(NamedTuple):
-    """What a replay found: ``verdict`` is ``same``, ``reached``, ``differs`` or ``failed``."""
-
-    run: str
-    verdict: str
-    answered: int
-    """How many recorded calls the program asked for."""
-    difference: str = ""
-
-    @property
-    def is_fine(self) -> bool:
-        """Whether today's program does what is recorded, as far as the record goes."""
-        return self.verdict in {"same", "reached"}
+from holdfast.model.replay import ENVIRONMENT, Replayed
 
 
 class _Switch:

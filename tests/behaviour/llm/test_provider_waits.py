@@ -1,0 +1,49 @@
+"""A model call that waits for its provider, by a clock that the test sets."""
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.llm.model_call import Ask, ask_model
+from holdfast.engine.llm.provider_wait import Line
+from holdfast.engine.sync_async import BLOCKING, drive
+
+if TYPE_CHECKING:
+    from tests.behaviour.conftest import SetClock
+
+TRIES_MAX = 200
+
+
+class Away(Exception):
+    """The error of a provider's client."""
+
+    def __init__(self, status: int, headers: dict[str, str]) -> None:
+        super().__init__("come back later")
+        self.status_code = status
+        self.response = SimpleNamespace(status_code=status, headers=headers)
+
+
+AWAY = {"unavailable": (503, {}), "names another time at each try": (429, {"retry-after": "7"})}
+
+
+@pytest.mark.parametrize("targets", [("a",), ("a", "b")])
+@pytest.mark.parametrize("how", AWAY)
+def test_the_wait_for_all_providers_together_ends_after_give_up_s(
+    url: str, clock: "SetClock", how: str, targets: tuple[str, ...]
+) -> None:
+    """Neither a fallback nor another time that the provider names starts ``give_up_s`` anew."""
+    asked: list[str] = []
+    patience = holdfast.Patience(give_up_s=100.0, fall_back_s=30.0, longest_s=5.0)
+    line = Line(patience, targets=targets)
+
+    def call() -> Any:
+        asked.append(line.targets[line.target])
+        assert len(asked) < TRIES_MAX, f"still waiting after {clock.passed} s"
+        raise Away(*AWAY[how])
+
+    with pytest.raises(Away), holdfast.run("r", store=url) as run:
+        drive(ask_model(run._held, BLOCKING, Ask("m", {"messages": []}), call, line=line))
+    assert 100 <= clock.passed <= 110
+    assert set(asked) == set(targets)
