@@ -94,9 +94,14 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 def is_own(module: ModuleType) -> bool:
     """Whether a module is the user's: not one of Python's, of an installed package or of Holdfast's."""
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith(".py"):
+    return isinstance(file, str) and file.endswith(".py") and is_own_path(file)
+
+
+def is_own_path(path: str) -> bool:
+    """Whether a source file, or a directory of them, is the user's."""
+    if any(part in f"{path}{os.sep}" for part in _INSTALLED):
         return False
-    return not os.path.realpath(file).startswith(_FOREIGN) and not any(part in file for part in _INSTALLED)
+    return not f"{os.path.realpath(path)}{os.sep}".startswith(_FOREIGN)
 
 
 def _digest_of(name: str, module: ModuleType) -> str:
