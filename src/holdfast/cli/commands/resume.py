@@ -26,6 +26,7 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
+from holdfast.cli.output.plaintext import safe
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
