@@ -59,7 +59,7 @@ class Module:
         ]
 
     def is_ours(self, name: str, depth: int = 0) -> bool:
-        """Whether a name comes from Holdfast: its tools and runs are declared, and data in a run is recorded."""
+        """Whether a name comes from Holdfast: tools and runs are declared, and data in a run is recorded."""
         found = self.table.get(name, ())
         return bool(found) and depth < _ALIASES_MAX and all(self._is_of_ours(one, depth) for one in found)
 
@@ -77,7 +77,7 @@ class Module:
         return False
 
     def is_declaration(self, decorator: ast.expr) -> bool:
-        """Whether a decorator only declares or registers a function: ``@holdfast.tool``, ``@app.get("/")``."""
+        """Whether a decorator only declares or registers: ``@holdfast.tool``, ``@app.get("/")``."""
         name = root_of(decorator)
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         is_method_of_value = isinstance(called, ast.Attribute) and any(
@@ -355,7 +355,7 @@ def _table(body: Iterable[ast.stmt]) -> Table:
 
 
 def _local_table(function: ast.AST) -> Table:
-    """The names of an enclosing function. Only definitions and plain data are followed: the rest is computed."""
+    """The names of an enclosing function. Only definitions and plain data are followed."""
     found: Table = {name: [] for name in bound_in(function)}
     for name, binding in bindings_in(function.body):  # type: ignore[attr-defined]
         is_computed = isinstance(binding.statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and any(

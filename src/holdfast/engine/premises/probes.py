@@ -214,7 +214,7 @@ def function_of(fn: Callable[..., Any]) -> FunctionType | None:
 
 
 def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function and of what it uses in the user's own modules; None without a source file.
+    """The fingerprint of a function and of what it uses in the user's own modules; None without a source.
 
     None also for a file written after ``loaded_by``: it may not be what this process runs.
     """
@@ -227,7 +227,7 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
 
 
 def tokens_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function alone, by its tokens: of a library, in a large file, or recorded so before."""
+    """The fingerprint of a function alone, by its tokens: of a library, in a large file, or recorded so."""
     code = fn.__code__
     file = _file_of(fn, code)
     if file is None or file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file):

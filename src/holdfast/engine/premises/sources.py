@@ -95,7 +95,7 @@ class OwnSources:
 
 
 def facts_of(file: str, qualname: str, line: int, loaded_by: float) -> Facts | None:
-    """The facts of the function that this process has at a line; None if it is not there or cannot be read."""
+    """The facts of the function that this process has at a line; None if it cannot be read there."""
     key = file, qualname, line
     stamps, known = _facts.get(key, ({}, None))
     if known is not None and all(_is_still(one, stamp) for one, stamp in stamps.items()):
