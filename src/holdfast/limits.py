@@ -219,6 +219,14 @@ PREMISE_BYTES_MAX: Final = 256_000_000
 PREMISE_FILES_MAX: Final = 10_000
 """For a directory with more entries, only its existence is checked."""
 PREMISE_SOURCE_BYTES_MAX: Final = 2_000_000
+PREMISE_TREE_BYTES_MAX: Final = 400_000
+"""A function in a larger file is compared by its own tokens: parsing the file would delay its first call."""
+PREMISE_USES_MAX: Final = 100
+"""The helpers, classes and constants that are followed from one function."""
+PREMISE_DEPTH_MAX: Final = 12
+"""How many names in a row are followed from a function."""
+PREMISE_TEXT_CHARS_MAX: Final = 4_000
+"""The source of a function and of what it uses that is kept with it, to show what changed."""
 PREMISE_REACH_S: Final = 2.0
 """How long an endpoint gets to accept a connection."""
 CLOCK_BACK_S: Final = 5.0

@@ -6,11 +6,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from subprocess import run
 from types import ModuleType, SimpleNamespace
-from typing import Annotated, Any, NewType, Optional, cast
+from typing import Annotated, Any, NamedTuple, NewType, Optional, cast
 
+import orjson
 import pytest
 
 from holdfast.codec import type_registry
@@ -349,3 +351,61 @@ def test_only_data_classes_are_built(name: str, problem: str) -> None:
     data = b'{"$":"dataclass","type":"%s","v":{}}' % name.encode()
     with pytest.raises(ValueUnreadable, match=problem):
         decode(data, what="value")
+
+
+class TestUpgrade:
+    """``upgrade=``: a class whose fields have changed reads its older records."""
+
+    def older(self, cls: type, fields: dict[str, Any]) -> bytes:
+        """A record of the class as it was, with these fields."""
+        tag = "dataclass" if hasattr(cls, "__dataclass_fields__") else "namedtuple"
+        return orjson.dumps({"$": tag, "type": type_name(cls), "v": fields})
+
+    def test_fields_of_an_older_record_become_todays(self) -> None:
+        """A name that was split in two: the function gets the old fields, and gives the new ones."""
+
+        @dataclass
+        class Person:
+            first: str
+            last: str
+
+        seen: list[dict[str, Any]] = []
+
+        def upgrade(fields: dict[str, Any]) -> dict[str, Any]:
+            seen.append(fields)
+            first, _, last = fields["name"].partition(" ")
+            return {"first": first, "last": last}
+
+        register(Person, upgrade=upgrade)
+        assert decode(self.older(Person, {"name": "Ada Lovelace"}), what="x") == Person("Ada", "Lovelace")
+        assert decode(encode(Person("Bob", "Ross"), what="x"), what="x") == Person("Bob", "Ross")
+        assert seen == [{"name": "Ada Lovelace"}]
+
+    def test_a_named_tuple_too(self) -> None:
+        """The same for NamedTuples, as a decorator."""
+
+        @register(upgrade=lambda fields: {"cents": fields["euros"] * 100})
+        class Price(NamedTuple):
+            cents: int
+
+        assert decode(self.older(Price, {"euros": 3}), what="x") == Price(300)
+
+    def test_an_upgrade_that_fails_names_the_class(self) -> None:
+        """The record is unreadable, and why is told."""
+
+        @dataclass
+        class Order:
+            id: int
+
+        register(Order, upgrade=lambda fields: {"id": fields["number"]})
+        with pytest.raises(ValueUnreadable, match="registered upgrade refused"):
+            decode(self.older(Order, {"nr": 1}), what="x")
+
+    def test_a_class_without_fields_has_nothing_to_upgrade(self) -> None:
+        """Misuse, with what to do."""
+
+        class Colour(Enum):
+            RED = 1
+
+        with pytest.raises(Misuse, match="upgrade="):
+            register(Colour, upgrade=lambda fields: fields)

@@ -45,6 +45,7 @@ class Registration(NamedTuple):
     name: str
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any] | None
+    upgrade: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
 
 
 _by_class: dict[type, Registration] = {}
@@ -58,6 +59,7 @@ def register(
     name: str | None = None,
     encode: Callable[[T], Any] | None = None,
     decode: Callable[[Any], T] | None = None,
+    upgrade: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> type[T]: ...
 @overload
 def register(
@@ -66,6 +68,7 @@ def register(
     name: str | None = None,
     encode: Callable[[Any], Any] | None = None,
     decode: Callable[[Any], Any] | None = None,
+    upgrade: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Callable[[type[T]], type[T]]: ...
 def register(
     cls: type[Any] | None = None,
@@ -73,6 +76,7 @@ def register(
     name: str | None = None,
     encode: Callable[[Any], Any] | None = None,
     decode: Callable[[Any], Any] | None = None,
+    upgrade: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
     """Make a class storable, or findable under ``name``.
 
@@ -84,11 +88,19 @@ def register(
     registered is the one written, earlier ones are still read; so a renamed class registered under its old
     name keeps both its records and the identity of the calls it was passed to. A subclass is not covered by
     its parent's registration.
+
+    ``upgrade`` is for a class whose fields have changed: it gets the fields of an older record, and returns
+    those of today's class. It is called only if the names differ. A new field with a default needs none.
     """
     if cls is None:
-        return lambda cls: register(cls, name=name, encode=encode, decode=decode)
+        return lambda cls: register(cls, name=name, encode=encode, decode=decode, upgrade=upgrade)
     _check(cls, encode, decode)
-    entry = Registration(cls, name or natural_name(cls), encode, decode)
+    if upgrade is not None and (encode is not None or not field_names(cls)):
+        raise Misuse(
+            problem=f"{cls.__qualname__} was registered with upgrade=, and has no fields to upgrade",
+            advice="upgrade= is for dataclasses, NamedTuples and pydantic models; else use decode=",
+        )
+    entry = Registration(cls, name or natural_name(cls), encode, decode, upgrade)
     taken = _by_name.get(entry.name)
     if taken is not None and natural_name(taken.cls) != natural_name(cls):
         raise Misuse(
@@ -98,6 +110,29 @@ def register(
     _by_name[entry.name] = entry
     _by_class[cls] = entry
     return cls
+
+
+def upgraded(cls: type, fields: dict[str, Any]) -> dict[str, Any]:
+    """The recorded fields as today's class has them, by its registered ``upgrade`` if it has one."""
+    entry = _by_class.get(cls)
+    if entry is None or entry.upgrade is None or fields.keys() == field_names(cls):
+        return fields
+    try:
+        return dict(entry.upgrade(dict(fields)))
+    except Exception as error:
+        problem = f"which its registered upgrade refused ({type(error).__name__}: {error})"
+        raise UnreadableError(entry.name, problem) from error
+
+
+def field_names(cls: Any) -> set[str]:
+    """The names of the fields of a dataclass, NamedTuple or pydantic model; empty for other classes."""
+    if hasattr(cls, "__dataclass_fields__"):
+        from dataclasses import fields  # late: it brings `inspect` along
+
+        return {field.name for field in fields(cls)}
+    if is_namedtuple(cls):
+        return set(cls._fields)
+    return set(getattr(cls, "__pydantic_fields__", None) or cls.model_fields) if is_model(cls) else set()
 
 
 def _check(cls: object, encode: object, decode: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.codec.refusals import UnreadableError, shape_error
 from holdfast.codec.scalars import READERS, Fields
 from holdfast.codec.tag import EPHEMERAL, FACTORIES
-from holdfast.codec.type_registry import hint_classes, resolve
+from holdfast.codec.type_registry import hint_classes, resolve, upgraded
 from holdfast.codec.user_classes import rebuild
 
 
@@ -50,6 +50,8 @@ class Reading:
             self._classes = {} if self._hint is None else hint_classes(self._hint)
         entry = resolve(fields["type"], self._classes)
         if fields["$"] != "custom":
+            if type(fields.get("v")) is dict and fields["$"] != "enum":
+                fields = {**fields, "v": upgraded(entry.cls, fields["v"])}
             return rebuild(fields, entry.cls)
         if entry.decode is None:
             raise UnreadableError(fields["type"], "which has no registered decode in this process")

@@ -101,6 +101,11 @@ class Append(NamedTuple):
     synced: bool = True
     hasty: bool = False
 
+    @property
+    def upto_seq(self) -> int:
+        """The run's head once the item is written. It may have no events: a status alone."""
+        return self.events[-1].seq if self.events else self.after_seq
+
 
 class Appended(NamedTuple):
     """The item is in the journal, as durable as it asked to be."""

@@ -5,6 +5,7 @@
 
 from typing import Final, NamedTuple
 
+from holdfast.core.premises.source_change import diffs_of
 from holdfast.core.resume.resume_plan import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
 from holdfast.core.text.times import moment
 from holdfast.core.text.value_text import count, money
@@ -18,6 +19,7 @@ __all__ = [
     "PremiseLine",
     "Repeat",
     "ResumeLines",
+    "SourceDiff",
     "answers_line",
     "arrange",
     "premises_line",
@@ -34,6 +36,13 @@ class Launch(NamedTuple):
     environ: dict[str, str]
 
 
+class SourceDiff(NamedTuple):
+    """The difference in one definition, as lines of a diff."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
 class PremiseLine(NamedTuple):
     """A premise of the run: the verdict, its consequence, and why. ``recorded_seq`` is its event, or 0."""
 
@@ -42,6 +51,8 @@ class PremiseLine(NamedTuple):
     act: str
     text: str
     recorded_seq: int
+    diffs: tuple[SourceDiff, ...] = ()
+    """Of changed source, the definitions whose old text is recorded."""
 
 
 class ResumeLines(NamedTuple):
@@ -79,7 +90,10 @@ def arrange(plan: ResumePlan, launch: Launch) -> ResumeLines:
 
 def _premise(judged: Judged) -> PremiseLine:
     premise = judged.premise
-    return PremiseLine(premise.id, judged.verdict, judged.act, judged.text, premise.seq)
+    is_source = premise.kind == "source" and judged.verdict == "changed"
+    found = diffs_of(premise.facts or {}, judged.found or {}) if is_source else {}
+    diffs = tuple(SourceDiff(name, lines) for name, lines in found.items())
+    return PremiseLine(premise.id, judged.verdict, judged.act, judged.text, premise.seq, diffs)
 
 
 def trust_line(command: Command | None, came_from: str = "") -> str:

@@ -418,12 +418,10 @@ def test_the_analysis_is_made_once_per_function(monkeypatch: pytest.MonkeyPatch,
 
 
 async def _in_tasks(url: str) -> list[Any]:
-    run = await holdfast.run("a", store=url).open_async()
-    try:
+    async with holdfast.run("a", store=url) as run:
         calls = [run.once("pay", _pay_someone), run.step("look", lambda: someone)]
-        return list(await asyncio.gather(*calls))
-    finally:
-        await run.close()
+        found = await asyncio.gather(*calls)
+    return list(found)
 
 
 def _pay_someone() -> str:

@@ -26,6 +26,7 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
+from holdfast.cli.output.plaintext import safe
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
@@ -283,7 +284,7 @@ def _premises(plan: ResumeLines) -> list[Block]:
     broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
     moods: list[Mood] = [_ACT_MOODS.get(line.act, "dim") for line in broken]
     rows = [_premise_row(line, mood) for line, mood in zip(broken, moods, strict=True)]
-    blocks = _section("Does not hold", rows, moods)
+    blocks = _section("Does not hold", rows, moods) + _changed_source(broken)
     pausing = [line for line in broken if line.act == "pause"]
     if pausing:
         accept = [word for line in pausing for word in ("--accept", line.premise)]
@@ -292,6 +293,18 @@ def _premises(plan: ResumeLines) -> list[Block]:
     return blocks
 
 
+def _changed_source(broken: list[PremiseLine]) -> list[Block]:
+    """The differences in source. A helper that several steps use is shown once."""
+    diffs = dict.fromkeys(diff for line in broken for diff in line.diffs)
+    blocks: list[Block] = [Gap(), Heading("Changed source")] if diffs else []
+    for diff in diffs:
+        shown = [[Span(f"  {safe(diff.name)}", "strong")]]
+        shown += [[Span(f"    {safe(line)}", _DIFF_MOODS.get(line[:1], "dim"))] for line in diff.lines]
+        blocks.append(Lines(shown))
+    return blocks
+
+
+_DIFF_MOODS: dict[str, Mood] = {"+": "good", "-": "bad"}
 _ACT_MOODS: dict[str, Mood] = {"pause": "bad", "warn": "doubt"}
 _ACT_WORDS = {"pause": "pauses the run", "warn": "is warned about", "ignore": "is ignored"}
 

@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from orjson import loads
+
 from holdfast.core.journal.feature_fold import FeatureFold, Slot
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, raw_part
 from holdfast.model.events import Event, Kind
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.model.calls import Call
+
+
+PATCHED: Final = "patched"
+"""The name of the mark that records which branch a run takes."""
 
 
 class DriftFold(FeatureFold):
@@ -22,6 +28,8 @@ class DriftFold(FeatureFold):
         """The recorded call that answers it, because a person said that they are the same."""
         self.new: set[str] = set()
         """Calls that may be made, because a person said that they are new."""
+        self.patches: dict[str, bool] = {}
+        """Whether the run takes the new branch, by the name of the patch."""
         self.differences: dict[str, str] = {}
         """The change of its function's data that stopped a call."""
         self.accepted: set[str] = set()
@@ -33,6 +41,10 @@ class DriftFold(FeatureFold):
         """Fold a stop, a decision, an attempt, or an intent that names the modules of its program."""
         if event.kind == Kind.ATTEMPT_STARTED:
             self.stops.clear()  # the program reaches the call again, or does not make it any more
+            return
+        if event.name == PATCHED:
+            name, is_new = loads(raw_part(event.body, "value") or b'["", false]')
+            self.patches[name] = is_new
             return
         fields = fields_of(event.body)
         if event.kind == Kind.DRIFTED:
@@ -86,6 +98,7 @@ class DriftFold(FeatureFold):
             "same_calls": self.same,
             "new_calls": sorted(self.new),
             "programs": self.programs,
+            "patches": self.patches,
             "data_differences": self.differences,
             "data_accepted": sorted(self.accepted),
         }
@@ -95,6 +108,7 @@ class DriftFold(FeatureFold):
         self.stops = dict(data.get("drift_stops", {}))
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
+        self.patches = dict(data.get("patches", {}))
         self.differences = dict(data.get("data_differences", {}))
         self.accepted = set(data.get("data_accepted", ()))
         self.programs = [(seq, changed) for seq, changed in data.get("programs", ())]

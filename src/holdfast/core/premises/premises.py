@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.core.journal.event_check import UNSOUND
+from holdfast.core.premises.source_change import judge_source
 from holdfast.core.text.times import moment
 from holdfast.core.text.value_text import count
 from holdfast.errors import Misuse
@@ -164,12 +165,6 @@ def _tool(noted: Facts, found: Facts) -> tuple[Verdict, str]:
     return ("changed", "is declared otherwise: " + "; ".join(changes)) if changes else ("holds", "")
 
 
-def _source(noted: Facts, found: Facts) -> tuple[Verdict, str]:
-    if noted["hash"] == found["hash"]:
-        return "holds", ""
-    return "changed", f"is other code now: {found['function']} in {found['file']}"
-
-
 def _model(noted: Facts, found: Facts) -> tuple[Verdict, str]:
     now = [found["model"], found["provider"]]
     if now in noted["asked"]:
@@ -199,7 +194,7 @@ _COMPARISONS: Final = {
     "artifact": _place,
     "endpoint": _endpoint,
     "tool": _tool,
-    "source": _source,
+    "source": judge_source,
     "model": _model,
     "package": _package,
     "clock": _clock,

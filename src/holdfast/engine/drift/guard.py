@@ -142,7 +142,7 @@ class DriftGuard(Feature):
         )  # fmt: skip
 
     async def _stop_for_data(self, work: "Work") -> None:
-        """Stop a call whose function reads other data than its record, unless a person said that it is new."""
+        """Stop a call whose function reads other data than its record, unless a person called it new."""
         asked, change = work.asked, self._data.open[work.asked.key]
         if asked.key in DRIFT.of(self.held.view).new:
             return

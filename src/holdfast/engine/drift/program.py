@@ -84,9 +84,7 @@ def modules() -> dict[str, str]:
 def is_own(module: ModuleType) -> bool:
     """Whether a module is the user's: not one of Python's, of an installed package or of Holdfast's."""
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith(".py"):
-        return False
-    return is_own_file(file)
+    return isinstance(file, str) and file.endswith(".py") and is_own_file(file)
 
 
 def _digest_of(name: str, module: ModuleType) -> str:

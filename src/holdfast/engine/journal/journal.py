@@ -169,7 +169,7 @@ class Journal:
                 if not await runtime.store(self._find, ticket.item, error):
                     raise
                 self._note_appended(ticket.item)
-                return _last_seq(ticket.item)
+                return ticket.item.upto_seq
             except BaseException as cut:
                 # The first cancellation carries whether the write arrived; a second one must not replace it.
                 with suppress_cancellation():
@@ -181,7 +181,7 @@ class Journal:
             elif not await runtime.store(self._is_there_after, item, outcome):
                 continue
             self._note_appended(item)
-            return _last_seq(item)
+            return item.upto_seq
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
@@ -207,7 +207,7 @@ class Journal:
         for item in unsure:
             if item.after_seq < head and self._is_there(item):
                 self._note_appended(item)
-                return _last_seq(item)
+                return item.upto_seq
         unsure[:] = [item for item in unsure if item.after_seq == head]
         return None
 
@@ -271,9 +271,9 @@ class Journal:
         self._committer.withdraw(ticket)
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
-                note_written(cut, _last_seq(ticket.item))
+                note_written(cut, ticket.item.upto_seq)
         except (StoreError, LeaseLost) as error:  # unknown; the store checks the place of the next append
-            log().warning("it is not known whether event #%d was written: %s", _last_seq(ticket.item), error)
+            log().warning("it is not known whether event #%d was written: %s", ticket.item.upto_seq, error)
 
     def _find(self, item: Append, error: StoreError | None) -> bool:
         """Whether a write of unknown outcome is in the journal; the head is read again in any case."""
@@ -332,11 +332,6 @@ class Journal:
         letter = self.cancelled or {"by": "a person", "reason": ""}
         why = f": {letter['reason']}" if letter["reason"] else ""
         return Cancelled(run=self.run, by=letter["by"], why=why)
-
-
-def _last_seq(item: Append) -> int:
-    """The run's head once the item is written. It may have no events: a status alone."""
-    return item.after_seq + len(item.events)
 
 
 def note_written(cut: BaseException, seq: int) -> None:

@@ -28,6 +28,7 @@ from holdfast.core.premises.premises import (
     is_broken,
     judge,
 )
+from holdfast.core.premises.source_change import without_texts
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.premises import probes
@@ -198,13 +199,21 @@ async def meet(
     signature = probes.signature_of(plain) if call_options.is_tool else None
     if signature is not None:
         found.append(Premise("tool", name, {"signature": signature, "effect": call_options.effect}))
+    newer: list[Premise] = []
     source = probes.source_of(plain, loaded_by=LOADED_BY)
     if source is not None:
         function = plain.__qualname__.replace("<locals>.", "")
         called = name if function == name else f"{name} ({function})"
-        found.append(Premise("source", called, source))
+        now = Premise("source", called, source)
+        noted = PREMISES.of(held.view).get(now.id)
+        if noted is not None and noted.facts is not None and "version" not in noted.facts:
+            # Recorded by its tokens. It is compared so, and recorded again with the next intent.
+            newer, now = [now], now._replace(facts=probes.tokens_of(plain, loaded_by=LOADED_BY))
+        found.append(now)
     try:
         await settle(held, runtime, _compare(held, name, found))
+        if newer:
+            reliance.to_note.setdefault(name, []).extend(newer)
     except (
         PremiseMissing
     ):  # forgotten, so that a program that swallows the error is stopped at its next call, too
@@ -305,7 +314,7 @@ class CheckLocation(NamedTuple):
         if premise.kind == "package":
             return probes.look_at_package(premise.name, python=self.python)
         if premise.kind == "source" and facts:
-            return probes.look_at_source(facts)
+            return probes.look_at_source(facts, self.bases)
         return Observation(None, _LATER)
 
 
@@ -325,7 +334,9 @@ async def settle(held: "HeldRun", runtime: Runtime, broken: list[Judged]) -> Non
     for one in broken:
         if one.act != "ignore" and not _is_known(view, one):
             seq = await _append(held, runtime, [finding_of(one)])
-            PREMISES.of(view).broken[one.premise.id] = Broken(seq, one.verdict, one.found, one.act)
+            PREMISES.of(view).broken[one.premise.id] = Broken(
+                seq, one.verdict, without_texts(one.found), one.act
+            )
         if one.act == "warn":
             log().warning("run %s relies on %s, which %s", held.run, _label(one.premise), one.text)
         if one.act != "pause" and one.premise.kind != "clock":
@@ -345,7 +356,7 @@ async def _rely_on(held: "HeldRun", runtime: Runtime, now: Premise) -> None:
 
 def _is_known(view: "View", judged: Judged) -> bool:
     known = PREMISES.of(view).broken.get(judged.premise.id)
-    return known is not None and (known.verdict, known.found) == (judged.verdict, judged.found)
+    return known is not None and (known.verdict, known.found) == (judged.verdict, without_texts(judged.found))
 
 
 def as_found(judged: Judged) -> Premise:
@@ -378,10 +389,10 @@ def finding_of(judged: Judged, **more: Any) -> Draft:
         "verdict": judged.verdict,
         "act": judged.act,
         "noted_seq": premise.seq,
-        "noted": premise.facts,
+        "noted": without_texts(premise.facts),
         **more,
     }
-    parts = {"text": judged.text, "found": judged.found}
+    parts = {"text": judged.text, "found": without_texts(judged.found)}
     return draft(Kind.PREMISE_BROKEN, premise.id, "", fields, parts=parts)
 
 

@@ -4,7 +4,7 @@ It reports what is there and judges nothing. A file is always hashed, up to a bo
 it can set back its size and times. An observation without facts says why there are none.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - for speed
+# ruff: noqa: PTH100, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123 - pathlib is not loaded
 import os
 import stat
 import sys
@@ -15,7 +15,10 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
+from holdfast.core.premises.source_change import judge_source
+from holdfast.engine.premises.sources import UnreadableError, candidates_of, facts_of
 from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
+from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
 from holdfast.limits import (
     PREMISE_BYTES_MAX,
@@ -211,10 +214,20 @@ def function_of(fn: Callable[..., Any]) -> FunctionType | None:
 
 
 def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function in its source file; None where there is no such file.
+    """The fingerprint of a function and of what it uses in the user's own modules; None without a source.
 
     None also for a file written after ``loaded_by``: it may not be what this process runs.
     """
+    code = fn.__code__
+    file = _file_of(fn, code)
+    found = None
+    if file is not None and is_own_file(file):
+        found = facts_of(file, code.co_qualname, code.co_firstlineno, loaded_by)
+    return tokens_of(fn, loaded_by=loaded_by) if found is None else found
+
+
+def tokens_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
+    """The fingerprint of a function alone, by its tokens: of a library, in a large file, or recorded so."""
     code = fn.__code__
     file = _file_of(fn, code)
     if file is None or file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file):
@@ -229,16 +242,20 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
     return None if found is None else {"file": file, "function": fn.__qualname__, "hash": found}
 
 
-def look_at_source(facts: Facts) -> Observation:
+def look_at_source(facts: Facts, bases: tuple[str, ...]) -> Observation:
     """The function as its source file has it now, found by its name. Nothing is imported."""
-    file, function = facts["file"], facts["function"]
+    file = facts["file"]
     try:
-        found = fingerprints_in(_text(file), function)
-    except (OSError, SyntaxError, UnicodeError, RecursionError):
+        found = candidates_of(facts, bases) if "version" in facts else _tokens_in(facts)
+    except (OSError, SyntaxError, UnicodeError, RecursionError, UnreadableError):
         return Observation(None, f"cannot be told: {file} cannot be read")
     if not found:
         return Observation(None, f"is not in {file} any more", is_gone=True)
-    return Observation({**facts, "hash": facts["hash"] if facts["hash"] in found else found[0]})
+    return Observation(next((one for one in found if judge_source(facts, one)[0] == "holds"), found[0]))
+
+
+def _tokens_in(facts: Facts) -> list[Facts]:
+    return [{**facts, "hash": one} for one in fingerprints_in(_text(facts["file"]), facts["function"])]
 
 
 def signature_of(fn: FunctionType) -> str | None:

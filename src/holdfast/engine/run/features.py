@@ -133,6 +133,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("patches", "drift.patches:Patches"),
     Row("replay", "drift.replay:Replay"),
     Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),

@@ -8,7 +8,9 @@ from typing import Final
 
 
 def _roots() -> tuple[str, ...]:
-    paths = {*sysconfig.get_paths().values(), str(Path(__file__).parents[2])}
+    # Not the prefix itself: below /usr/local there may be programs of the user's.
+    python = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    paths = {*python, str(Path(__file__).parents[2])}
     return tuple(f"{os.path.realpath(path)}{os.sep}" for path in paths if path)
 
 
@@ -17,6 +19,8 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 
 
 @lru_cache(1024)
-def is_own_file(file: str) -> bool:
-    """Whether the code of a file is the user's. That of a notebook's cell has no file, and is."""
-    return not os.path.realpath(file).startswith(_FOREIGN) and not any(part in file for part in _INSTALLED)
+def is_own_file(path: str) -> bool:
+    """Whether a source file, or a directory of them, is the user's. A notebook's cell has no file, and is."""
+    if any(part in f"{path}{os.sep}" for part in _INSTALLED):
+        return False
+    return not f"{os.path.realpath(path)}{os.sep}".startswith(_FOREIGN)

@@ -426,7 +426,8 @@ def _plan(story: Story) -> Iterator[dict[str, Any]]:
 def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
     for premise in PREMISES.of(story.view).values():
         if premise.kind in kinds:
-            facts = {name: value for name, value in (premise.facts or {}).items() if name != "at"}
+            hidden = {"at", "texts"}  # a path here, and the user's source, are not for the taker
+            facts = {name: value for name, value in (premise.facts or {}).items() if name not in hidden}
             broken = story.broken.get(premise.id)
             state = "holds" if broken is None else str(fields_of(broken.body).get("verdict", "broken"))
             yield {
