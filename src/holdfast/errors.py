@@ -884,11 +884,12 @@ class EffectUnclaimed(Diverged):
     One of them may be this effect under another identity, since the program or its data changed.
     """
 
-    says = "run {run} is not sure that {step!r} is new: recorded effects were not asked for\n{diff}"
+    says = "run {run} is not sure that {step!r} is new: {why}\n{diff}"
     advises = (
         "say what it is: `holdfast resolve {run} d{seq} --same` (it is that one), `--new` (make it), "
         "or `--abandon` (the recorded one counts no more)"
     )
+    why: str
 
 
 class Cancelled(StopSignal):

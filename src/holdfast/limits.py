@@ -55,6 +55,12 @@ TRACEBACK_CHARS_MAX: Final = 8_000
 UNCLAIMED_SHOWN_MAX: Final = 20
 """How many recorded effects a stopped call is compared with in its message."""
 
+MODULE_DATA_NAMES_MAX: Final = 16
+"""How many globals of its module a call records."""
+MODULE_DATA_VALUE_BYTES_MAX: Final = 200
+"""The value of a larger global is recorded by its hash and its beginning."""
+MODULE_DATA_CHARS_MAX: Final = 60
+
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.engine.artifacts import write
     from holdfast.engine.budget import budget
     from holdfast.engine.context import context
+    from holdfast.engine.drift import patches
     from holdfast.engine.llm import conversation, conversation_repair, model_call, stream, text_stream
     from holdfast.engine.loops import loop_detection
     from holdfast.engine.memory import facts, keep_on_finish, remember
@@ -29,6 +30,7 @@ else:
     write = LazyModule("holdfast.engine.artifacts.write")
     budget = LazyModule("holdfast.engine.budget.budget")
     context = LazyModule("holdfast.engine.context.context")
+    patches = LazyModule("holdfast.engine.drift.patches")
     conversation = LazyModule("holdfast.engine.llm.conversation")
     conversation_repair = LazyModule("holdfast.engine.llm.conversation_repair")
     model_call = LazyModule("holdfast.engine.llm.model_call")
@@ -67,6 +69,7 @@ __all__ = [
     "keep_on_finish",
     "loop_detection",
     "model_call",
+    "patches",
     "premises",
     "promise_fold",
     "promises",

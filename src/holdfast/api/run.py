@@ -22,6 +22,7 @@ from holdfast.api.features import (
     handoff_give,
     loop_detection,
     model_call,
+    patches,
     premises,
     promises,
     questions,
@@ -122,6 +123,14 @@ class Run(Handle["RunOptions"]):
     def say(self, text: str, *, to: str = "") -> None:
         """Record what the agent said to a person or to another agent."""
         drive(marks.mark(self._held, BLOCKING, "said", {"text": text, "to": to}))
+
+    def patched(self, name: str) -> bool:
+        """Whether this run takes the new branch of a change to the program.
+
+        Runs that were under way before the change take the old branch, all others the new one. The answer is
+        recorded, and the same for the run's life. ``holdfast patches`` says when the old branch can go.
+        """
+        return drive(patches.PATCHES.of(self._held).decide(BLOCKING, name))
 
     def now(self) -> datetime:
         """The time in UTC, recorded once: the same in every replay."""

@@ -80,6 +80,8 @@ class Worker:
         self._listener = tell
         self._lock = Lock()
         self._active: dict[str, Thread | Future[Any]] = {}
+        self._reclaimed: dict[str, RunRow] = {}
+        """Runs that were claimed again while their last attempt ends."""
         self._crashed: set[str] = set()
         self._on_trial = ""
         self._wake = Event()
@@ -218,12 +220,24 @@ class Worker:
             log().warning("the store cannot be asked for work: %s", error, exc_info=not is_known)
             return 0
         for row in rows:
-            self._try_to_launch(row)
+            if not self._is_ending(row):
+                self._try_to_launch(row)
         # ``room`` was read before the store was asked. A run that ended since then may have made another one
         # due.
         is_idle = not rows and room == self._concurrency
         (self._idle.set if is_idle else self._idle.clear)()
         return len(rows)
+
+    def _is_ending(self, row: RunRow) -> bool:
+        """Whether an attempt that could not enter this run still has to put it off; it gets the lease for that.
+
+        Entering gave the lease back while the run was due, so it can be claimed again before it is put off.
+        """
+        with self._lock:
+            is_ending = row.run in self._active
+            if is_ending:
+                self._reclaimed[row.run] = row
+            return is_ending
 
     def _try_to_launch(self, row: RunRow) -> None:
         """Begin a run. If that fails here, for example because no thread can start, the run is given back."""
@@ -232,11 +246,11 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the other runs of this worker go on
             log().warning("run %s cannot be begun here", row.run, exc_info=error)
             self._done(row, error, 0.0, is_run=False)
-            self._give_back(row)
+            self._give_back(row, self._session.clock.wall() + _PUT_OFF_S)
 
-    def _give_back(self, row: RunRow) -> None:
+    def _give_back(self, row: RunRow, due_at: float | None) -> None:
         try:
-            let_go(self._session.store, row, self._session.clock.wall() + _PUT_OFF_S)
+            let_go(self._session.store, row, due_at)
         except StoreError as again:  # then its lease ends, and another worker takes it over
             log().warning("run %s: %s", row.run, again)
 
@@ -334,8 +348,11 @@ class Worker:
         finally:
             with self._lock:
                 self._active.pop(row.run, None)
+                reclaimed = self._reclaimed.pop(row.run, None)
                 self._crashed.discard(row.run)
                 self._on_trial = "" if self._on_trial == row.run else self._on_trial
+            if reclaimed is not None:
+                self._give_back(reclaimed, reclaimed.due_at)
             self._wake.set()
 
     def _put_off(self, row: RunRow, error: Exception) -> None:
@@ -344,14 +361,16 @@ class Worker:
         Else when it is submitted.
         """
         store, now = self._session.store, self._session.clock.wall()
-        found = store.find_run(row.run)
-        if found is None or found.head > row.head or found.lease.owner:
-            return
-        # Entering gave the lease back. Another worker may hold the run by now, and then decides itself.
-        grant = store.acquire(row.run, at=now, lease_s=self._session.lease_s)
-        if not grant.granted:
-            return
-        now_held = held_row(store, row.run)
+        with self._lock:
+            now_held = self._reclaimed.pop(row.run, None)
+        if now_held is None:
+            found = store.find_run(row.run)
+            if found is None or found.head > row.head or found.lease.owner:
+                return
+            # Entering gave the lease back. Another worker may hold the run by now, and then decides itself.
+            if not store.acquire(row.run, at=now, lease_s=self._session.lease_s).granted:
+                return
+            now_held = held_row(store, row.run)
         is_same = (now_held.birth, now_held.head) == (row.birth, row.head)
         due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
         let_go(store, now_held, due_at if is_same else now_held.due_at)

@@ -23,6 +23,7 @@ COMMANDS: Final = (
     "checkpoints",
     "resume",
     "replay",
+    "patches",
     "watch",
     "fork",
     "rewind",

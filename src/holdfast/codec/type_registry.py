@@ -97,8 +97,8 @@ def register(
     _check(cls, encode, decode)
     if upgrade is not None and (encode is not None or not field_names(cls)):
         raise Misuse(
-            problem=f"{cls.__qualname__} was registered with upgrade=, and has no fields of its own to upgrade",
-            advice="upgrade= is for dataclasses, NamedTuples and pydantic models; decode= can read old records",
+            problem=f"{cls.__qualname__} was registered with upgrade=, and has no fields to upgrade",
+            advice="upgrade= is for dataclasses, NamedTuples and pydantic models; else use decode=",
         )
     entry = Registration(cls, name or natural_name(cls), encode, decode, upgrade)
     taken = _by_name.get(entry.name)
@@ -113,7 +113,7 @@ def register(
 
 
 def upgraded(cls: type, fields: dict[str, Any]) -> dict[str, Any]:
-    """The recorded fields as today's class has them, by its registered ``upgrade``; the same where it has none."""
+    """The recorded fields as today's class has them, by its registered ``upgrade`` if it has one."""
     entry = _by_class.get(cls)
     if entry is None or entry.upgrade is None or fields.keys() == field_names(cls):
         return fields

@@ -19,6 +19,7 @@ PARTS: Final = frozenset(
     {
         # calls and marks
         "args",
+        "module_data",
         "request",
         "value",
         "lost",

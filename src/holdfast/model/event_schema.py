@@ -94,8 +94,9 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "refetchable": "bool?", "idempotency_key": "text?", "owner": "text?", "tool": "bool?", "in_doubt":
             "text?", "verify": "bool?", "loops": "text|numbers?", "deadline": "time?", "approved": "count?",
             "model": "text?", "provider": "text?", "request_bytes": "count?", "stream": "bool?",
+            "reads": "object?",
         },
-        {"args": "object|list?", "request": "any?"},
+        {"args": "object|list?", "request": "any?", "module_data": "object?"},
     ),
     Kind.STEP_FINISHED: Schema(
         {"ms": "number?", "usage": "object?", "partial": "bool?", "continued": "list?"},
@@ -132,7 +133,10 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     Kind.RESTORED: Schema({"seq": "count"}),
     Kind.DRIFTED: Schema(
-        {"recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked?"},
+        {
+            "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked?",
+            "difference": "text?",
+        },
         {"diff": "text?", "args": "any?"},
     ),
     Kind.STEP_CLAIMED: Schema({"asked": "text", "how": "=same,new", "by": "text"}),

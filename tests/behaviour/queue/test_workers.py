@@ -16,7 +16,7 @@ import pytest
 from tests.behaviour.conftest import SetClock
 
 import holdfast
-from holdfast.api.worker import Report
+from holdfast.api.worker import Report, Worker
 from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
 from holdfast.engine.run.store_session import session_of
@@ -283,6 +283,42 @@ def test_a_run_that_cannot_be_entered_is_put_off(
     assert row.due_at is None or row.due_at > store.now()
     store.submit("any", "x")
     assert ends(serve()) == {"x": "finished"}
+
+
+def test_a_run_is_not_begun_again_before_it_is_put_off(
+    url: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entering it failed and gave the lease back: the worker claims it once more before it is put off."""
+
+    @holdfast.agent("any")
+    def any_() -> None: ...
+
+    any_.submit("x", store=url)
+    claimed, put_off, take = [], Worker._put_off, Claims.take
+    is_claimed_again = Event()
+
+    def refuse(*_: Any) -> Any:
+        raise holdfast.RunSealed(store="s", problem="p", run="x", where="w", advice="")
+
+    def noted_take(self: Claims, *args: Any) -> Any:
+        rows = take(self, *args)
+        claimed.extend(rows)
+        if len(claimed) > 1:
+            is_claimed_again.set()
+        return rows
+
+    def late_put_off(self: Worker, *args: Any) -> None:
+        assert is_claimed_again.wait(60)
+        put_off(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.engine.run.open.load", refuse)
+        patched.setattr(Claims, "take", noted_take)
+        patched.setattr(Worker, "_put_off", late_put_off)
+        assert [report.what for report in serve(concurrency=2)] == ["took", "refused"]
+    row = open_store(url).find_run("x")
+    assert row is not None
+    assert (row.due_at, row.lease.owner) == (None, "")
 
 
 @pytest.mark.parametrize("mode", ["blocking", "awaiting"])

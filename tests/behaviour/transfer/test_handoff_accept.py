@@ -130,15 +130,19 @@ def test_every_loss_is_typed_told_recorded_and_in_the_context(
     assert verify(context, other.events("taker"), lambda address: read_blob(other._port, address)) == []
 
 
+def long_text() -> str:
+    return "x" * (HANDOFF_VALUE_BYTES_MAX + 1)
+
+
 def test_the_givers_store_has_what_the_document_lacks(tmp_path: Path) -> None:
     """A long result is fetched, and is no loss then; that the giver went on, or somebody else has it, is found out.
 
     Planted: without `_fetched` the first assertion about losses fails.
     """
     store, other = holdfast.store(tmp_path / "a.db"), holdfast.store(tmp_path / "b.db")
-    long = "x" * (HANDOFF_VALUE_BYTES_MAX + 1)
+    long = long_text()
     with holdfast.run("giver", store=store) as run:
-        run.once("fetch", lambda: "x" * (HANDOFF_VALUE_BYTES_MAX + 1))
+        run.once("fetch", long_text)
         document = run.handoff(to="taker", seal=True)
     assert whats(other.accept(document, as_="blind")) == [("value", "fetch")]
     with (

@@ -6,6 +6,7 @@ from orjson import loads
 
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.journal.fold import View
+from holdfast.core.steps.arguments import GLOBAL
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import read_all
@@ -39,4 +40,7 @@ def _unclaimed(store: StorePort, call: Call) -> UnclaimedEffect:
     arguments: Any = body.get("args")
     if "args_blob" in body:
         arguments = loads(read_blob(store, body["args_blob"]))
+    if isinstance(arguments, dict):
+        # What the function read from its module may be all that tells the two calls apart.
+        arguments |= {GLOBAL + name: value for name, value in body.get("module_data", {}).items()}
     return UnclaimedEffect(call.name, call.key, call.seq, "in doubt" if call.is_open else "done", arguments)

@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from orjson import loads
+
 from holdfast.core.journal.feature_fold import FeatureFold, Slot
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, raw_part
 from holdfast.model.events import Event, Kind
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.model.calls import Call
+
+
+PATCHED: Final = "patched"
+"""The name of the mark that records which branch a run takes."""
 
 
 class DriftFold(FeatureFold):
@@ -22,6 +28,12 @@ class DriftFold(FeatureFold):
         """The recorded call that answers it, because a person said that they are the same."""
         self.new: set[str] = set()
         """Calls that may be made, because a person said that they are new."""
+        self.patches: dict[str, bool] = {}
+        """Whether the run takes the new branch, by the name of the patch."""
+        self.differences: dict[str, str] = {}
+        """The change of its function's data that stopped a call."""
+        self.accepted: set[str] = set()
+        """Changes of data for which the recorded calls answer: see ``module_data.name_of``."""
         self.programs: list[tuple[int, dict[str, str]]] = []
         """Digests of modules that changed, each with the event from which on they count."""
 
@@ -30,18 +42,38 @@ class DriftFold(FeatureFold):
         if event.kind == Kind.ATTEMPT_STARTED:
             self.stops.clear()  # the program reaches the call again, or does not make it any more
             return
+        if event.name == PATCHED:
+            name, is_new = loads(raw_part(event.body, "value") or b'["", false]')
+            self.patches[name] = is_new
+            return
         fields = fields_of(event.body)
         if event.kind == Kind.DRIFTED:
             if "unclaimed" in fields:
-                self.stops[event.key] = [event.seq, event.name, fields["unclaimed"]]
+                stop = [event.seq, event.name, fields["unclaimed"]]
+                self.stop(event.key, stop, fields.get("difference", ""))
+            elif "difference" in fields:
+                self.accepted.add(fields["difference"])
         elif event.kind == Kind.STEP_CLAIMED:
-            self.stops.pop(fields["asked"], None)
-            if fields["how"] == "same":
-                self.same[fields["asked"]] = event.key
-            else:
-                self.new.add(fields["asked"])
+            self.decide(fields["asked"], event.key, fields["how"])
         elif "program" in fields:
             self.programs.append((event.seq, fields["program"]))
+
+    def stop(self, asked: str, stop: list[Any], difference: str = "") -> None:
+        """Note a stopped call; with the change of its function's data, if that stopped it."""
+        self.stops[asked] = stop
+        if difference:
+            self.differences[asked] = difference
+
+    def decide(self, asked: str, key: str, how: str) -> None:
+        """A person has said what a stopped call is: the recorded one of this key, or a new one."""
+        self.stops.pop(asked, None)
+        difference = self.differences.pop(asked, "")
+        if how != "same":
+            self.new.add(asked)
+        elif difference:
+            self.accepted.add(difference)
+        else:
+            self.same[asked] = key
 
     def program_at(self, seq: int) -> dict[str, str]:
         """The digests of the program's modules when it recorded this event, as far as they are recorded."""
@@ -66,6 +98,9 @@ class DriftFold(FeatureFold):
             "same_calls": self.same,
             "new_calls": sorted(self.new),
             "programs": self.programs,
+            "patches": self.patches,
+            "data_differences": self.differences,
+            "data_accepted": sorted(self.accepted),
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -73,6 +108,9 @@ class DriftFold(FeatureFold):
         self.stops = dict(data.get("drift_stops", {}))
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
+        self.patches = dict(data.get("patches", {}))
+        self.differences = dict(data.get("data_differences", {}))
+        self.accepted = set(data.get("data_accepted", ()))
         self.programs = [(seq, changed) for seq, changed in data.get("programs", ())]
 
     def call_keys(self) -> list[str]:

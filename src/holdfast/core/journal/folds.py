@@ -108,8 +108,17 @@ ROWS: Final = (
     Row(
         "drift",
         "drift.drift_fold:DriftFold",
-        ("drift_stops", "same_calls", "new_calls", "programs"),
+        (
+            "drift_stops",
+            "same_calls",
+            "new_calls",
+            "programs",
+            "patches",
+            "data_differences",
+            "data_accepted",
+        ),
         kinds=(Kind.DRIFTED, Kind.STEP_CLAIMED),
+        marks=("patched",),
         parts=("program", "noted"),
         also=(Kind.ATTEMPT_STARTED,),
     ),

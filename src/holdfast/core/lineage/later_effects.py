@@ -9,6 +9,7 @@ is never answered: a person is asked.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from holdfast.core.drift.module_data import differing
 from holdfast.core.journal.fold import View
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
@@ -81,11 +82,20 @@ def treatment_of(entry: Mapping[str, Any], repeats: str) -> str:
     return "answered" if repeats == "answer" and entry["how"] == "done" and entry["outcome"] else "asked"
 
 
-def reason_of(entry: Mapping[str, Any], repeats: str) -> str:
+def data_changes(entry: Mapping[str, Any], digests: Mapping[str, str], shown: Mapping[str, Any]) -> str:
+    """What the function reads from its module otherwise than the effect did; empty if nothing."""
+    names = differing(entry.get("reads", {}), digests)
+    before = entry.get("module_data", {})
+    return ", ".join(f"{name}={before.get(name)!r} (now {shown[name]!r})" for name in names)
+
+
+def reason_of(entry: Mapping[str, Any], repeats: str, changes: str = "") -> str:
     """Why a person is asked. The text continues "was started at … and"."""
     place = f"in run {entry['run']} (its #{entry['event']}), behind the point that this history begins at"
     if entry["how"] != "done":
         return f"is in doubt already {place}"
+    if changes:
+        return f"has happened already {place}, with other data of its module: {changes}"
     if repeats == "ask":
         return f"has happened already {place}; repeats are to be asked about"
     return f"has happened already {place}; its result was pruned there"
@@ -94,7 +104,8 @@ def reason_of(entry: Mapping[str, Any], repeats: str) -> str:
 def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> dict[str, Any] | None:
     if call.seq <= at_seq:
         return None
-    intent = fields_of(reader.intent_of(call))
+    body_of_intent = reader.intent_of(call)
+    intent = fields_of(body_of_intent)
     if intent.get("effect") not in _CARRIED:
         return None
     good = next((outcome for outcome in reversed(call.outcomes) if outcome.good), None)
@@ -118,7 +129,13 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> d
         "over": call.doubt is not None or not call.is_open,
         "owner": _owner_of(view, call),
         "outcome": outcome,
+        **(_data_in(body_of_intent) if "reads" in intent else {}),
     }
+
+
+def _data_in(intent: bytes) -> dict[str, Any]:
+    """What the function read from its module, as its intent has it."""
+    return {name: value for name, value in contents_of(intent).items() if name in {"reads", "module_data"}}
 
 
 def _is_told_unknown(call: Call, reader: Reader) -> bool:

@@ -14,6 +14,10 @@ from holdfast.model.markers import Act, Ephemeral, Neutral
 from holdfast.model.stored_names import fixed_name
 
 CLOSURE = "closure:"
+GLOBAL = "global:"
+"""A value that the function reads from its module: see ``engine/steps/module_data.py``."""
+NOT_GIVEN = (CLOSURE, GLOBAL)
+"""Names of values that the caller has not given."""
 _VARARGS = 0x04
 _VARKEYWORDS = 0x08
 
@@ -86,7 +90,7 @@ def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
     fn = getattr(fn, "__func__", fn)
     if not isinstance(fn, FunctionType):
         return {}
-    named = _named(fn)
+    named = named_function(fn)
     positional = _shape_of(named.__code__).positional
     found = dict(zip(reversed(positional), reversed(named.__defaults__ or ()), strict=False))
     return {**found, **(named.__kwdefaults__ or {})}
@@ -110,13 +114,13 @@ def has_parameter(fn: Callable[..., Any], parameter: str) -> bool:
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__func__", fn)
-    return isinstance(fn, FunctionType) and parameter in _shape_of(_named(fn).__code__).named
+    return isinstance(fn, FunctionType) and parameter in _shape_of(named_function(fn).__code__).named
 
 
 def choose(fn: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
     """The available values that the function has parameters for."""
     return {
-        name: value for name, value in available.items() if not name.startswith(CLOSURE) and takes(fn, name)
+        name: value for name, value in available.items() if not name.startswith(NOT_GIVEN) and takes(fn, name)
     }
 
 
@@ -131,13 +135,13 @@ def _bind_callable(
     if isinstance(fn, MethodType) and isinstance(fn.__func__, FunctionType):
         bound = _bind_function(fn.__func__, (fn.__self__, *args), kwargs)
         # ``self`` has no stable value. Two objects with the same method and arguments make the same call.
-        del bound[_named(fn.__func__).__code__.co_varnames[0]]
+        del bound[named_function(fn.__func__).__code__.co_varnames[0]]
         return bound
     return _bind_function(fn, args, kwargs) if isinstance(fn, FunctionType) else _bind_other(fn, args, kwargs)
 
 
 def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    named = _named(fn)
+    named = named_function(fn)
     shape = _shape_of(named.__code__)
     positional = shape.positional
     bound: dict[str, Any] = {}
@@ -164,7 +168,7 @@ def _bind_function(fn: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str,
     return bound
 
 
-def _named(fn: FunctionType) -> FunctionType:
+def named_function(fn: FunctionType) -> FunctionType:
     """The innermost function under ``functools.wraps`` and tools: people see its signature."""
     while isinstance(wrapped := getattr(fn, "__wrapped__", None), FunctionType):
         fn = wrapped
@@ -198,7 +202,7 @@ def _captured(fn: FunctionType, *, seen: set[int], prefix: str = CLOSURE) -> Ite
         if isinstance(value, (Ephemeral, Neutral)) or id(value) in seen:
             continue
         if isinstance(value, FunctionType):
-            value = _named(value)
+            value = named_function(value)
             seen.add(id(value))
             yield f"{prefix}{name}", _name_of(value.__module__, value.__qualname__)
             yield from _captured(value, seen=seen, prefix=f"{prefix}{name}.")

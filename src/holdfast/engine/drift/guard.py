@@ -17,9 +17,10 @@ from orjson import loads
 from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.recorded_paths import RecordedPaths
-from holdfast.core.steps.arguments import defaults_of
+from holdfast.core.steps.arguments import GLOBAL, defaults_of
 from holdfast.core.steps.call_difference import arguments_diff, call_line
 from holdfast.core.steps.call_point import NO_PATH
+from holdfast.engine.drift.data_changes import DataChanges
 from holdfast.engine.drift.program import modules
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import Draft, draft
@@ -52,9 +53,16 @@ class DriftGuard(Feature):
         self._passed_seq: float = ledger.NOT_PASSED
         self._program: dict[str, str] | None = None
         self._has_changed = False
+        self._data = DataChanges(held)
         self._lock = Lock()
 
     # -- a recorded call under another identity --------------------------------------------------------------
+
+    async def recognize(
+        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall"
+    ) -> "RequestedCall":
+        """The call under the identity of its record, where the data of its module makes another one."""
+        return await self._data.recognize(runtime, call_options, asked)
 
     async def claim(
         self,
@@ -112,7 +120,9 @@ class DriftGuard(Feature):
             self._passed_seq = min(self._passed_seq, standing.seq)
             if effect != "once" and standing.name == asked.name:
                 await self._drifted(work, standing, stops=effect == "model")
-        if effect == "once":
+        if asked.key in self._data.open:
+            await self._stop_for_data(work)
+        elif effect == "once":
             await self._check_ledger(work)
 
     async def _check_ledger(self, work: "Work") -> None:
@@ -124,19 +134,38 @@ class DriftGuard(Feature):
         found = await work.runtime.store(self._blocking, asked)
         if not found:
             return
-        keys = [call.key for call in found[:UNCLAIMED_SHOWN_MAX]]
         diff = await work.runtime.store(self._told, asked, found)
-        event = self._event(asked, found[0], diff, args=loads(asked.arguments), unclaimed=keys)
-        await self._append(work, event)
-        DRIFT.of(self.held.view).stops[asked.key] = [0, asked.name, keys]
-        if self.held.drift_stops:
-            raise EffectUnclaimed(
-                run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, diff=diff
-            )
+        await self._stop(work, found, diff, "recorded effects were not asked for")
         log().warning(
             "run %s makes %r, though effects that it has not asked for are recorded:\n%s",
             self.held.run, asked.name, diff,
         )  # fmt: skip
+
+    async def _stop_for_data(self, work: "Work") -> None:
+        """Stop a call whose function reads other data than its record, unless a person called it new."""
+        asked, change = work.asked, self._data.open[work.asked.key]
+        if asked.key in DRIFT.of(self.held.view).new:
+            return
+        state = "in doubt" if change.call.is_open else "done"
+        now, before = (
+            call_line(asked.name, {GLOBAL + name: value for name, value in data.items()})
+            for data in (change.now, change.before)
+        )
+        diff = f"  now       {now}\n  d{change.call.seq:<8} {before}  ({state})"
+        why = "its function reads other data of its module than the recorded call"
+        await self._stop(work, [change.call], diff, why, difference=change.name)
+
+    async def _stop(self, work: "Work", found: list[Call], diff: str, why: str, **more: Any) -> None:
+        """Record the stop and raise it, unless the program lets drift pass."""
+        asked, fold = work.asked, DRIFT.of(self.held.view)
+        keys = [call.key for call in found[:UNCLAIMED_SHOWN_MAX]]
+        event = self._event(asked, found[0], diff, args=loads(asked.arguments), unclaimed=keys, **more)
+        await self._append(work, event)
+        fold.stop(asked.key, [0, asked.name, keys], **more)
+        if self.held.drift_stops:
+            raise EffectUnclaimed(
+                run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, why=why, diff=diff
+            )
 
     def _blocking(self, asked: "RequestedCall") -> list[Call]:
         """The effects that stop this call, the most likely one first."""
@@ -208,12 +237,7 @@ class DriftGuard(Feature):
         fields = {"asked": letter["asked"], "how": letter["how"], "by": letter["by"]}
         event = draft(Kind.STEP_CLAIMED, name, letter["key"], fields)
         await held.journal.append(runtime, [event], held.clock.wall(), consumed=(record.key,))
-        fold = DRIFT.of(held.view)
-        fold.stops.pop(letter["asked"], None)
-        if letter["how"] == "same":
-            fold.same[letter["asked"]] = letter["key"]
-        else:
-            fold.new.add(letter["asked"])
+        DRIFT.of(held.view).decide(letter["asked"], letter["key"], letter["how"])
 
     # -- the record ------------------------------------------------------------------------------------------
 

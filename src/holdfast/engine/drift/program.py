@@ -9,9 +9,7 @@ The hash is of code objects: they are at hand, where parsing sources takes milli
 The price is that another Python version is another program.
 """
 
-import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.steps.own_code import is_own_file
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
@@ -82,26 +81,10 @@ def modules() -> dict[str, str]:
         return _known
 
 
-def _roots() -> tuple[str, ...]:
-    paths = {*sysconfig.get_paths().values(), str(Path(__file__).parents[2])}
-    return tuple(f"{os.path.realpath(path)}{os.sep}" for path in paths if path)
-
-
-_FOREIGN: Final = _roots()
-_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-
-
 def is_own(module: ModuleType) -> bool:
     """Whether a module is the user's: not one of Python's, of an installed package or of Holdfast's."""
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and file.endswith(".py") and is_own_path(file)
-
-
-def is_own_path(path: str) -> bool:
-    """Whether a source file, or a directory of them, is the user's."""
-    if any(part in f"{path}{os.sep}" for part in _INSTALLED):
-        return False
-    return not f"{os.path.realpath(path)}{os.sep}".startswith(_FOREIGN)
+    return isinstance(file, str) and file.endswith(".py") and is_own_file(file)
 
 
 def _digest_of(name: str, module: ModuleType) -> str:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
 from holdfast.core.premises.source_change import judge_source
-from holdfast.engine.drift.program import is_own_path
 from holdfast.engine.premises.sources import candidates_of, facts_of
 from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
+from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
 from holdfast.limits import (
     PREMISE_BYTES_MAX,
@@ -222,7 +222,7 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
     code = fn.__code__
     file = _file_of(fn, code)
     found = None
-    if file is not None and is_own_path(file):
+    if file is not None and is_own_file(file):
         found = facts_of(file, code.co_qualname, code.co_firstlineno, loaded_by)
     return tokens_of(fn, loaded_by=loaded_by) if found is None else found
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from holdfast.core.premises.reach import Module, Reached, first_line_of, functions_in, reach
-from holdfast.engine.drift.program import is_own_path
+from holdfast.engine.steps.own_code import is_own_file
 from holdfast.limits import PREMISE_TREE_BYTES_MAX
 from holdfast.model.premises import Facts
 
@@ -48,7 +48,7 @@ class OwnSources:
             files = (f"{stem}.py", os.path.join(stem, "__init__.py"))
             file = next((one for one in files if os.path.isfile(one)), None)
             try:
-                self._found[stem] = self.parsed(file, stem) if file and is_own_path(file) else None
+                self._found[stem] = self.parsed(file, stem) if file and is_own_file(file) else None
             except OSError:
                 self.has_unread = True
                 self._found[stem] = Module(file or "", stem, "")
@@ -64,7 +64,7 @@ class OwnSources:
             return os.path.join(base, *parts)
         for root in self._roots:
             first = os.path.join(root, parts[0])
-            if (os.path.isfile(f"{first}.py") or os.path.isdir(first)) and is_own_path(first):
+            if (os.path.isfile(f"{first}.py") or os.path.isdir(first)) and is_own_file(first):
                 if root != self._root and root not in self.roots_used:
                     self.roots_used.append(root)
                 return os.path.join(root, *parts)
@@ -131,7 +131,7 @@ def _facts_in(file: str, qualname: str, found: Reached, sources: OwnSources) -> 
 
 @lru_cache(maxsize=64)
 def _own_roots(roots: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(root for root in dict.fromkeys(roots) if root and is_own_path(root))
+    return tuple(root for root in dict.fromkeys(roots) if root and is_own_file(root))
 
 
 def _is_still(file: str, stamp: Stamp) -> bool:

@@ -11,6 +11,7 @@ or because the program uses it.
 | ``entered(runtime)`` | the attempt is recorded, the program has not begun; may stop it | premises, forks |
 | ``letter(runtime, record, letter)`` | a letter of its kind is in the inbox | answers, promises, premises |
 | ``permit(...)`` | before a call has an identity; may deny it | approvals |
+| ``recognize(...)`` | returns a call that reads module data under its record's identity | drift, forks |
 | ``meet(...)`` | a call is asked for, recorded or not | premises of code |
 | ``claim(...)`` | a call is not in the journal; may supply the record that answers it | handoffs, drift |
 | ``live(work)`` | a call that is not in the journal is about to be made; may stop it | drift |
@@ -132,6 +133,7 @@ ROWS: Final = (
         "transfer.handoff_answers:TakenOver",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
+    Row("patches", "drift.patches:Patches"),
     Row("replay", "drift.replay:Replay"),
     Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave"),
@@ -174,9 +176,9 @@ LETTERS_ON_ENTERING: Final = LETTERS | {kind: row.name for row in ROWS for kind 
 OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 
 _HOOKS: Final = (
-    "entered", "permit", "meet", "claim", "live", "before", "intent", "outcome", "checkpoint_fields",
-    "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again", "closing", "left", "ended",
-    "released",
+    "entered", "permit", "recognize", "meet", "claim", "live", "before", "intent", "outcome",
+    "checkpoint_fields", "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again",
+    "closing", "left", "ended", "released",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -188,6 +190,7 @@ class Hooks:
 
     entered: tuple[Callable[..., Awaitable[None]], ...]
     permit: tuple[Callable[..., Awaitable[Any]], ...]
+    recognize: tuple[Callable[..., Awaitable[Any]], ...]
     meet: tuple[Callable[..., "Awaitable[None] | None"], ...]
     claim: tuple[Callable[..., Awaitable[Any]], ...]
     live: tuple[Callable[..., Awaitable[None]], ...]

@@ -9,15 +9,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from orjson import OPT_SORT_KEYS, dumps, loads
+
 from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import canonical_arguments, decode
 from holdfast.core.journal.names import check_key, check_name
-from holdfast.core.steps.arguments import bind
+from holdfast.core.steps.arguments import GLOBAL, bind
 from holdfast.core.steps.call_point import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CallSite, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
+from holdfast.engine.steps import module_data
+from holdfast.engine.steps.module_data import Data
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
@@ -48,6 +52,8 @@ class RequestedCall(NamedTuple):
     """The whole request of a model call, encoded; its ``arguments`` are only a summary."""
     compare: "Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]] | None" = None
     """For a model call: the recorded request and the one now, as two dicts for a diff."""
+    data: Data | None = None
+    """What the function reads from its module; None if there is nothing to tell."""
 
 
 def identify(
@@ -61,10 +67,14 @@ def identify(
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
     here, point = place(held, name)
     if call_options.key is None:
-        arguments = _arguments(name, bind(fn, args, kwargs, call_options.ignore))
+        bound = bind(fn, args, kwargs, call_options.ignore)
+        data = module_data.data_of(fn, call_options.ignore)
+        if data is not None and data.counts:
+            bound |= data.arguments
+        arguments = _arguments(name, bound)
         site = site_of(here.scope, name, arguments)
         n = held.claim(site)
-        return RequestedCall(name, f"{site}.{n}", site, n, arguments, here, point)
+        return RequestedCall(name, f"{site}.{n}", site, n, arguments, here, point, data=data)
     check_key(call_options.key)
     return RequestedCall(name, keyed(call_options.key), "", 0, call_options.told, here, point)
 
@@ -87,6 +97,20 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
             advice="flatten the nesting; see docs/limits.md",
         )
     return here, point
+
+
+def moved(held: HeldRun, asked: RequestedCall, site: str, arguments: bytes) -> RequestedCall:
+    """The call under another identity. Its number at the first one is free again."""
+    held.unclaim(asked.site, asked.n)
+    held.land(asked.site)
+    n = held.claim(site)
+    return asked._replace(key=f"{site}.{n}", site=site, n=n, arguments=arguments)
+
+
+def site_without_data(asked: RequestedCall) -> str:
+    """The site that versions of Holdfast had for this call that did not look at data of the module."""
+    given = {name: value for name, value in loads(asked.arguments).items() if not name.startswith(GLOBAL)}
+    return site_of(asked.here.scope, asked.name, dumps(given, option=OPT_SORT_KEYS))
 
 
 def _arguments(name: str, bound: dict[str, Any]) -> bytes:

@@ -67,6 +67,8 @@ async def step(
         call_options = permitted
     asked = identify(held, call_options, name, fn, args, kwargs)
     try:
+        for recognize in hooks.recognize if asked.data is not None else ():
+            asked = await recognize(runtime, call_options, asked)
         call = held.view.calls.get(asked.key)
         if hooks.meet or hooks.claim:
             asked, call = await _look_around(held, runtime, call_options, asked, fn, call)
@@ -270,9 +272,18 @@ class Work:
             fields["deadline"] = self.deadline
         if self.call_options.approved_seq:
             fields["approved"] = self.call_options.approved_seq
+        parts = self._add_data(fields, parts)
         for intent in self.held.hooks.intent:
             fields = intent(self, fields)
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
+
+    def _add_data(self, fields: dict[str, Any], parts: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Add what the function reads from its module: hashes to the fields, values to the parts."""
+        data = self.asked.data
+        if data is None or (read := data.recorded()) is None:
+            return parts
+        fields["reads"], shown = read
+        return {**(parts or {}), "module_data": shown} if shown else parts
 
     def _keyed(self) -> dict[str, Any]:
         """The idempotency key; and the owner that goes with it if the run came from another store."""

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import dumps, loads
 
 from holdfast.core.lineage.handoff_fold import HANDOFF
-from holdfast.core.lineage.later_effects import reason_of, treatment_of
+from holdfast.core.lineage.later_effects import data_changes, reason_of, treatment_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.steps.call_identity import moved, site_without_data
 from holdfast.engine.transfer.handoff_accept import doubt_of, origin_of, seed_key
 from holdfast.engine.transfer.handoff_effects_left import Carried
 from holdfast.errors import HoldfastError
@@ -65,6 +66,18 @@ class TakenOver(Feature):
 
             self._behind = entries_told(self.held.store, LATER_EFFECTS.of(self.held.view).events)
         return self._behind
+
+    async def recognize(
+        self, _runtime: "Runtime", _call_options: "CallOptions", asked: "RequestedCall"
+    ) -> "RequestedCall":
+        """The call under the identity that an earlier version gave it, if the origin knows that one."""
+        if asked.data is None or not asked.data.counts or not asked.data.digests or not self.behind:
+            return asked
+        site = site_without_data(asked)
+        key = f"{site}.{self.held.next_number(site)}"
+        entry = self.behind.get(key)
+        is_older = entry is not None and "reads" not in entry and key not in self.held.view.calls
+        return moved(self.held, asked, site, asked.arguments) if is_older else asked
 
     async def claim(
         self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", _fn: object
@@ -121,7 +134,11 @@ async def _claim_behind(
     if entry["how"] != "done":
         entry = await runtime.store(_latest, held.store, entry)
     repeats = LATER_EFFECTS.of(held.view).repeats
-    how = treatment_of(entry, repeats)
+    how, changes = treatment_of(entry, repeats), ""
+    if asked.data is not None and not asked.data.counts:
+        changes = data_changes(entry, asked.data.digests, asked.data.shown)
+        if changes and entry["effect"] == "once":
+            how = "asked"  # the same call by its arguments, and perhaps not the same effect
     origin = {name: entry[name] for name in ("run", "event", "how", "over", "owner")}
     drafts = [_intent_of(call_options, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
     if how == "answered":
@@ -135,7 +152,13 @@ async def _claim_behind(
         drafts.append(settled._replace(blobs=(*settled.blobs, *blobs)))
     elif how == "asked":
         drafts.append(
-            draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason_of(entry, repeats)})
+            draft(
+                Kind.STEP_DOUBTED,
+                asked.name,
+                asked.key,
+                {},
+                parts={"reason": reason_of(entry, repeats, changes)},
+            )
         )
     seq = await journal.append(runtime, drafts, held.clock.wall())
     return _noted(held, asked, drafts, seq - len(drafts) + 1)

@@ -1,6 +1,7 @@
 """The effects in a handoff, and a digest of their arguments by which the receiver recognises the same call.
 
-Captured values are not part of the digest: another program captures other values for the same call.
+Captured values and data of the module are not part of the digest: another program has other ones for the
+same call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps
 
-from holdfast.core.steps.arguments import CLOSURE
+from holdfast.core.steps.arguments import NOT_GIVEN
 
 CARRIED: Final = frozenset({"once", "idempotent"})
 """Effects that another run must not make again.
@@ -82,8 +83,8 @@ def _of_child(items: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[st
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """A digest of recorded arguments, without captured values."""
-    given = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+    """A digest of recorded arguments, without captured values and data of the module."""
+    given = {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
     return sha256(dumps(given, option=OPT_SORT_KEYS)).hexdigest()
 
 

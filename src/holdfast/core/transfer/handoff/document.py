@@ -23,7 +23,7 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
-from holdfast.core.steps.arguments import CLOSURE
+from holdfast.core.steps.arguments import NOT_GIVEN
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.handoff.carried_effects import (
     CARRIED,
@@ -319,7 +319,7 @@ class _Writing:
             arguments = loads(self._contents.whole(intent["args_blob"]))
         if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
             return {"arguments": None if "args_blob" in intent else arguments}
-        given = {name: value for name, value in arguments.items() if not name.startswith(CLOSURE)}
+        given = {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
         is_long = intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX
         return {"arguments": None if is_long else given, "arguments_sha256": arguments_digest(arguments)}
 

@@ -1,0 +1,24 @@
+"""Tells the user's own code from Python's, from installed packages and from Holdfast itself."""
+
+import os
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+
+def _roots() -> tuple[str, ...]:
+    # Not the prefix itself: below /usr/local there may be programs of the user's.
+    python = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    paths = {*python, str(Path(__file__).parents[2])}
+    return tuple(f"{os.path.realpath(path)}{os.sep}" for path in paths if path)
+
+
+_FOREIGN: Final = _roots()
+_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a source file, or a directory of them, is the user's."""
+    if any(part in f"{path}{os.sep}" for part in _INSTALLED):
+        return False
+    return not f"{os.path.realpath(path)}{os.sep}".startswith(_FOREIGN)
