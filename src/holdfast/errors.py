@@ -22,6 +22,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── BadAnswer                    an answer that does not fit the question
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── NeverAwaited                 a call of an async run without await
+    │   ├── ArgumentChanged              a step changed what it was given; only if strict
     │   ├── ForkedHandle                 a handle carried through os.fork
     │   └── HandleClosed                 a handle used after it was closed
     ├── FileFailed (OSError)             the system refused an operation on a file of the run's
@@ -298,6 +299,22 @@ class NeverAwaited(Misuse):
     advises = "write `await` before it, and run the same line again"
     run: str
     calls: str
+
+
+class ArgumentChanged(Misuse):
+    """A step has changed what it was given.
+
+    Its outcome is recorded. A replay answers the step without running it, and the change is missing there.
+    """
+
+    says = "step {step!r} of run {run} changes {argument!r}, and a replay will not"
+    advises = (
+        "return what you change, and use the result: `x = run.step({step!r}, …)`; "
+        "or name it in ignore= if it does not matter"
+    )
+    run: str
+    step: str
+    argument: str
 
 
 class ForkedHandle(Misuse):

@@ -61,6 +61,11 @@ MODULE_DATA_VALUE_BYTES_MAX: Final = 200
 """The value of a larger global is recorded by its hash and its beginning."""
 MODULE_DATA_CHARS_MAX: Final = 60
 
+ARGUMENT_CHECK_EVERY: Final = 100
+"""Of the calls of a step, the first one and then each of this many is checked for changed arguments."""
+ARGUMENT_CHECK_ATTRIBUTES_MAX: Final = 100
+"""How many attributes of a method's object are checked."""
+
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 

@@ -61,6 +61,7 @@ def run(
     if_finished: IfFinished = "replay",
     stops: Stops = "raise",
     on_drift: OnDrift = "stop",
+    strict: bool = False,
     drain_s: float = DRAIN_S,
     loops: LoopPolicy | bool | None = None,
     retention: Retention | None = RETENTION,
@@ -78,6 +79,7 @@ def run(
     - ``mode``: ``"new"`` refuses a run that exists, ``"resume"`` one that does not.
     - ``if_finished``: ``"replay"`` writes nothing, ``"reopen"`` continues the run, ``"new"`` starts ``ID.2``.
     - ``stops``: ``"suppress"`` leaves the block quietly on a stop-signal; ``on_drift``: ``"warn"`` logs it.
+    - ``strict``: a step that changes what it was given raises ArgumentChanged, when its outcome is recorded.
     - ``drain_s``: how long leaving the block waits for calls in flight.
     - ``loops``: when a loop warns, nudges the model and parks the run; False for never.
     - ``retention``: what is pruned while the run goes on; None for nothing.
@@ -106,6 +108,7 @@ def run(
         prices=prices,
         premises=_policies(premises),
         artifact_bytes_max=artifact_bytes_max,
+        strict=strict,
     )
     return Opening(entry, store)
 

@@ -1,11 +1,16 @@
-"""The pytest plugin: it has the fixtures ``crash_matrix`` and ``replay_run``.
+"""The pytest plugin: it has the fixtures ``crash_matrix`` and ``replay_run``, and checks arguments.
+
+In tests every step is checked for arguments that it changes. Each one found is a ``ChangedArgumentWarning``
+of its test, which pytest lists at its end; ``-W error`` makes it an error.
 
 Pytest imports this in every session where Holdfast is installed, so it imports nothing else until a test
 asks.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
+from logging import Handler, LogRecord, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +19,33 @@ import pytest
 if TYPE_CHECKING:
     from holdfast.model.replay import Replayed
     from holdfast.testing.crash_matrix import CrashMatrix
+
+
+class ChangedArgumentWarning(UserWarning):
+    """A step has changed what it was given, and a replay will not."""
+
+
+class _Warner(Handler):
+    """Makes a warning of the test from what the library logs about changed arguments."""
+
+    def emit(self, record: LogRecord) -> None:
+        if getattr(record, "holdfast", "") == "argument_changed":
+            warnings.warn(record.getMessage(), ChangedArgumentWarning, stacklevel=2)
+
+
+_warner = _Warner()
+
+
+def pytest_configure() -> None:
+    """Check every call, also in the processes that tests start."""
+    os.environ["HOLDFAST_CHECK_ARGUMENTS"] = "always"
+    getLogger("holdfast").addHandler(_warner)
+
+
+def pytest_unconfigure() -> None:
+    """Leave the process as it was."""
+    os.environ.pop("HOLDFAST_CHECK_ARGUMENTS", None)
+    getLogger("holdfast").removeHandler(_warner)
 
 
 @pytest.fixture

@@ -418,10 +418,12 @@ def test_the_analysis_is_made_once_per_function(monkeypatch: pytest.MonkeyPatch,
 
 
 async def _in_tasks(url: str) -> list[Any]:
-    async with holdfast.run("a", store=url) as run:
+    run = await holdfast.run("a", store=url).open_async()
+    try:
         calls = [run.once("pay", _pay_someone), run.step("look", lambda: someone)]
-        found = await asyncio.gather(*calls)
-    return list(found)
+        return list(await asyncio.gather(*calls))
+    finally:
+        await run.close()
 
 
 def _pay_someone() -> str:

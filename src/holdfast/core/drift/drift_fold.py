@@ -33,7 +33,7 @@ class DriftFold(FeatureFold):
         self.differences: dict[str, str] = {}
         """The change of its function's data that stopped a call."""
         self.accepted: set[str] = set()
-        """Changes of data for which the recorded calls answer: see ``module_data.name_of``."""
+        """Changes of data for which the recorded calls answer: see ``data_difference.name_of``."""
         self.programs: list[tuple[int, dict[str, str]]] = []
         """Digests of modules that changed, each with the event from which on they count."""
 

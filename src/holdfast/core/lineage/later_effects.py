@@ -9,8 +9,8 @@ is never answered: a person is asked.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.drift.module_data import differing
 from holdfast.core.journal.fold import View
+from holdfast.core.steps.data_difference import differing
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.run_info import EffectBehind

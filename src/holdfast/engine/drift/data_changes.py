@@ -15,7 +15,7 @@ from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.values import canonical
 from holdfast.core.drift.drift_fold import DRIFT
-from holdfast.core.drift.module_data import differing, name_of
+from holdfast.core.steps.data_difference import differing, name_of
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.log import log

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import UnawaitedCalls
     from holdfast.errors import RunSealed
 
+CHECK_ARGUMENTS = "HOLDFAST_CHECK_ARGUMENTS"
+"""If it is set, every call of the process is checked for changed arguments: ``holdfast.testing`` sets it."""
 _AGAIN = "_holdfast_again"
 """The attribute in which an exception carries the recorded failures that it stands for.
 
@@ -76,6 +78,9 @@ class HeldRun:
         self.points = view.points
         self._numbers = count(view.points + 1)
         self.drift_stops = True
+        self.is_strict = entry is not None and entry.strict
+        self.checks_arguments = self.is_strict or CHECK_ARGUMENTS in os.environ
+        """Whether every call is checked for changed arguments: ``engine/steps/given_arguments.py``."""
         self.may_drift: bool = any(call.seq for call in view.calls.values())
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""

@@ -77,6 +77,8 @@ class Entry(NamedTuple):
     lease: Lease | None = None
     """The lease under which a worker has already claimed the run."""
     artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
+    strict: bool = False
+    """Whether a step that changes what it was given raises ArgumentChanged."""
     is_served: bool = False
     """Whether a server holds the run for a client that does the work: no recorded command restarts it."""
 

@@ -39,14 +39,6 @@ class Data(NamedTuple):
     shown: Mapping[str, Any]
     """By name, the value as JSON, or the beginning of a long one: for people."""
 
-    def recorded(self) -> tuple[Mapping[str, str], Mapping[str, Any]] | None:
-        """What an intent records, besides its arguments: hashes, and values for people; None for nothing.
-
-        An inner function that reads nothing records that: else a later attempt takes its record for one of
-        an earlier version, which did not look at the module.
-        """
-        return None if self.counts and self.digests else (self.digests, self.shown)
-
 
 _NO_DATA: Final = Data(counts=True, arguments={}, digests={}, shown={})
 """Of an inner function that reads none."""
@@ -114,6 +106,18 @@ def data_of(fn: Callable[..., Any], ignore: tuple[str, ...]) -> Data | None:
         reads = _analyse(fn)
     data = reads.now(fn.__globals__)
     return _without(data, ignore) if data is not None and ignore else data
+
+
+def add_to(fields: dict[str, Any], parts: dict[str, Any] | None, data: Data | None) -> dict[str, Any] | None:
+    """Add data to the fields and parts of an intent, unless its arguments have it. Returns the parts.
+
+    An inner function that reads nothing records that: else a later attempt takes its record for one of an
+    earlier version, which did not look at the module.
+    """
+    if data is None or (data.counts and data.digests):
+        return parts
+    fields["reads"] = data.digests
+    return {**(parts or {}), "module_data": data.shown} if data.shown else parts
 
 
 def _analyse(fn: FunctionType) -> Reads:

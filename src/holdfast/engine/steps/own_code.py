@@ -2,6 +2,7 @@
 
 import os
 import sysconfig
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ _FOREIGN: Final = _roots()
 _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
+@lru_cache(1024)
 def is_own_file(path: str) -> bool:
     """Whether a source file, or a directory of them, is the user's."""
     if any(part in f"{path}{os.sep}" for part in _INSTALLED):

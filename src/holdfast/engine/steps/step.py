@@ -24,7 +24,7 @@ from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
 from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import in_doubt, known_outcome
+from holdfast.engine.steps import given_arguments, in_doubt, known_outcome, module_data
 from holdfast.engine.steps.begun_elsewhere import giver_key
 from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
@@ -125,6 +125,7 @@ class Work:
         "call_options",
         "deadline",
         "fn",
+        "given",
         "held",
         "idem",
         "intent",
@@ -149,6 +150,7 @@ class Work:
         self.call_options = call_options
         self.asked = asked
         self.fn = fn
+        self.given = args, kwargs
         self.args, self.kwargs = unwrap(args, kwargs)
         self.idem = ""
         self.intent = b""
@@ -272,18 +274,10 @@ class Work:
             fields["deadline"] = self.deadline
         if self.call_options.approved_seq:
             fields["approved"] = self.call_options.approved_seq
-        parts = self._add_data(fields, parts)
+        parts = module_data.add_to(fields, parts, asked.data)
         for intent in self.held.hooks.intent:
             fields = intent(self, fields)
         return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
-
-    def _add_data(self, fields: dict[str, Any], parts: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Add what the function reads from its module: hashes to the fields, values to the parts."""
-        data = self.asked.data
-        if data is None or (read := data.recorded()) is None:
-            return parts
-        fields["reads"], shown = read
-        return {**(parts or {}), "module_data": shown} if shown else parts
 
     def _keyed(self) -> dict[str, Any]:
         """The idempotency key; and the owner that goes with it if the run came from another store."""
@@ -314,6 +308,8 @@ class Work:
             here.depth + 1,
             asked.name if acts_once else "",
         )
+        is_checked = given_arguments.is_due(asked.name) or held.checks_arguments
+        given = given_arguments.given_to(self) if is_checked else None
         began = held.clock.monotonic()
         self._acted = True  # from here on the effect may happen
         token = CALL_SITE.set(inside)
@@ -332,6 +328,8 @@ class Work:
         finally:
             CALL_SITE.reset(token)
         await self.succeed(value, {"ms": self._took_ms(began)})
+        if given:
+            given_arguments.check(self, given, value)
         return value
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
