@@ -31,6 +31,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 HOLDFAST = [sys.executable, "-c", "from holdfast.cli import main; main()"]
 BEGUN = 1772373731.0
 DEADLINE_S = 120
+TWO_STEPS = """\
+import sys, holdfast
+from rates import scaled
+
+def one(n):
+    return scaled(n)
+
+def two(n):
+    return scaled(n) + 1
+
+with holdfast.run(sys.argv[1]) as run:
+    run.step("one", one, 1)
+    run.step("two", two, 1)
+    raise SystemExit(1)
+"""
 
 
 def environ() -> dict[str, str]:
@@ -216,6 +231,28 @@ class TestPlan:
         plan = json.loads(project.resume("jobs", "--dry-run", "--json", cwd=tmp_path).stdout)
         assert [(again["step"], again["why"]) for again in plan["again"]] == [("failing", "failed")]
         assert plan["answers"]["steps"] == 0
+
+    def test_a_changed_helper_is_named_and_shown(self, project: Project, tmp_path: Path) -> None:
+        """The step, what it uses that has changed, and the difference, once however many steps use it."""
+        project.script.write_text(TWO_STEPS)
+        helper = project.path / "rates.py"
+        helper.write_text("RATE = 3\n\n\ndef scaled(n):\n    return n * RATE\n")
+        assert project.begin("", run="jobs") == 1
+        helper.write_text("RATE = 3\n\n\ndef scaled(n):\n    # twice\n    return n * RATE * 2\n")
+        seen = project.resume("jobs", "--dry-run", cwd=tmp_path).stdout
+        assert "premises          3 hold, 2 do not hold\n" in seen
+        assert " ".join(seen.split("Does not hold")[1].split("Changed source")[0].split()) == (
+            "source:one is warned about uses what has changed: rates.scaled (recorded as #3) "
+            "source:two is warned about uses what has changed: rates.scaled (recorded as #5)"
+        )
+        assert seen.split("Changed source\n")[1].split("\n\n")[0] == dedent("""\
+              rates.scaled
+                 def scaled(n):
+                -    return n * RATE
+                +    # twice
+                +    return n * RATE * 2""").replace("\n", "\n  ").replace("rates", "  rates", 1)
+        plan = json.loads(project.resume("jobs", "--dry-run", "--json", cwd=tmp_path).stdout)
+        assert [one["diffs"][0]["name"] for one in plan["premises"] if one["diffs"]] == ["rates.scaled"] * 2
 
     def test_the_fields_are_on_the_page(self, shop: "Shop") -> None:
         """Documented and printed fields are the same."""

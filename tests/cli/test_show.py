@@ -1,5 +1,6 @@
 """``holdfast show``: one run in full, or one point or event of it with its whole content."""
 
+import re
 from json import loads
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -157,7 +158,9 @@ def test_a_label_shows_its_checkpoint(shop: "Shop") -> None:
 
 def test_an_event_is_shown_as_recorded(shop: "Shop") -> None:
     """``RUN@#6``: every field of the event, and its body."""
-    assert shop("show", "debt-cycles@#6").out == dedent("""\
+    out = shop("show", "debt-cycles@#6").out
+    assert '"agent.fetch_page": "def fetch_page(country: str) -> str:\\n' in out
+    assert re.sub(r'"texts": \{.*?\n {10}\}', '"texts": SOURCE', out, flags=re.DOTALL) == dedent("""\
         run    debt-cycles
         event  #6  step started
         at     2026-03-01 14:02:12 UTC
@@ -175,7 +178,17 @@ def test_an_event_is_shown_as_recorded(shop: "Shop") -> None:
                 "facts": {
                   "file": "agent.py",
                   "function": "compare",
-                  "hash": "FINGERPRINT"
+                  "version": 2,
+                  "hash": "FINGERPRINT",
+                  "uses": {
+                    "agent.clock": "FINGERPRINT",
+                    "agent.fetch_page": "FINGERPRINT",
+                    "agent.StillClock": "FINGERPRINT",
+                    "agent.StillClock.__init__": "FINGERPRINT",
+                    "agent.StillClock.sleep": "FINGERPRINT",
+                    "agent.at": "FINGERPRINT"
+                  },
+                  "texts": SOURCE
                 }
               }
             ],

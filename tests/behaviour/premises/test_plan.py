@@ -216,8 +216,8 @@ def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
         in started(*HOLDFAST, "resume", "job", "--dry-run").stdout
     )
     stopped = started(*HOLDFAST, "resume", "job")
-    assert stopped.returncode == 1
-    assert "PremiseMissing: run job relies on file:data.csv" in stopped.stderr
+    assert stopped.returncode == 3
+    assert "run job relies on file:data.csv" in stopped.stderr
     assert "finished" not in stopped.stdout
     shown = started(*HOLDFAST, "show", "job").stdout
     assert "holdfast resume job --accept file:data.csv  # accept it as it is now" in shown

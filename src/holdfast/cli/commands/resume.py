@@ -26,7 +26,6 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
-from holdfast.cli.output.plaintext import safe
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
@@ -298,8 +297,8 @@ def _changed_source(broken: list[PremiseLine]) -> list[Block]:
     diffs = dict.fromkeys(diff for line in broken for diff in line.diffs)
     blocks: list[Block] = [Gap(), Heading("Changed source")] if diffs else []
     for diff in diffs:
-        shown = [[Span(f"  {safe(diff.name)}", "strong")]]
-        shown += [[Span(f"    {safe(line)}", _DIFF_MOODS.get(line[:1], "dim"))] for line in diff.lines]
+        shown = [[Span(f"  {diff.name}", "strong")]]
+        shown += [[Span(f"    {line}", _DIFF_MOODS.get(line[:1], "dim"))] for line in diff.lines]
         blocks.append(Lines(shown))
     return blocks
 

@@ -1,4 +1,7 @@
-"""The fingerprint of a function's source: it changes with the code, and not with the formatting.
+"""The fingerprint of a function's tokens: it changes with the code, and not with the formatting.
+
+It is used for functions of libraries and in large files, and to compare with records of earlier versions;
+``reach`` makes the others.
 
 It is a hash of the tokens from ``def`` to the end of the body, without comments, blank lines, docstrings, the
 width of indentation and line breaks. Decorators are not part of it: what a tool declares is a premise of its

@@ -59,7 +59,7 @@ class Module:
         ]
 
     def is_ours(self, name: str, depth: int = 0) -> bool:
-        """Whether a name comes from Holdfast: tools and runs are declared, and data in a run is recorded."""
+        """Whether a name comes from Holdfast: its tools are declared, and what a run returns is recorded."""
         found = self.table.get(name, ())
         return bool(found) and depth < _ALIASES_MAX and all(self._is_of_ours(one, depth) for one in found)
 
@@ -77,7 +77,7 @@ class Module:
         return False
 
     def is_declaration(self, decorator: ast.expr) -> bool:
-        """Whether a decorator only declares or registers: ``@holdfast.tool``, ``@app.get("/")``."""
+        """Whether a decorator only declares a function: ``@holdfast.tool``, or ``@app.get("/")``."""
         name = root_of(decorator)
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         is_method_of_value = isinstance(called, ast.Attribute) and any(
@@ -204,9 +204,8 @@ class _Walk:
         # In the body of a class, a member is named without a dot.
         bare = {dotted[0] for dotted in code.names} if unit.in_class else frozenset()
         self._name_members(code.attributes | bare)
-        heads = [f"# {other}\n" for other in sorted(others)]
-        self._keep(unit, "".join(heads) + text)
-        return digest_of(code.text, *heads)
+        self._keep(unit, "".join(f"# {other}\n" for other in sorted(others)) + text)
+        return digest_of(code.text, *sorted(others))
 
     def _keep(self, unit: _Unit, text: str) -> None:
         if self._chars + len(text) <= PREMISE_TEXT_CHARS_MAX:
@@ -272,7 +271,7 @@ class _Walk:
             others = None if stem is None else self._member(unit, stem, path)
             if others is None:
                 full = ".".join((base, *path[:1])) if is_from else base
-                others = [f"{name} is {'.' * level}{full}"]
+                others = [f"{name} is {'.' * level}{full}"] if full != name else []
             yield from others
 
     def _member(self, unit: _Unit, stem: str, path: Sequence[str]) -> list[str] | None:
@@ -308,7 +307,7 @@ class _Walk:
             if bound and not isinstance(statement, ast.AnnAssign):
                 for name, nodes in bound.items():
                     members[name] = (*members.get(name, ()), *nodes)
-            else:
+            elif not isinstance(statement, ast.Expr):
                 rest.append(statement)
         self._waiting.append(unit._replace(nodes=(*rest,), in_class=True))
         self._classes.append((unit, members))
@@ -355,7 +354,7 @@ def _table(body: Iterable[ast.stmt]) -> Table:
 
 
 def _local_table(function: ast.AST) -> Table:
-    """The names of an enclosing function. Only definitions and plain data are followed."""
+    """The names of an enclosing function. Definitions and plain data are followed; the rest is computed."""
     found: Table = {name: [] for name in bound_in(function)}
     for name, binding in bindings_in(function.body):  # type: ignore[attr-defined]
         is_computed = isinstance(binding.statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and any(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-DIGEST_CHARS: Final = 16
+from holdfast.core.premises.fingerprints import DIGEST_CHARS
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -207,7 +207,7 @@ async def meet(
         now = Premise("source", called, source)
         noted = PREMISES.of(held.view).get(now.id)
         if noted is not None and noted.facts is not None and "version" not in noted.facts:
-            # Recorded by its tokens. It is compared so, and recorded again with the next intent.
+            # Recorded by its tokens. It is compared that way, and the next intent records it by its tree.
             newer, now = [now], now._replace(facts=probes.tokens_of(plain, loaded_by=LOADED_BY))
         found.append(now)
     try:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
 from holdfast.core.premises.source_change import judge_source
-from holdfast.engine.premises.sources import UnreadableError, candidates_of, facts_of
+from holdfast.engine.premises.sources import candidates_of, facts_of
 from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
 from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
@@ -214,9 +214,10 @@ def function_of(fn: Callable[..., Any]) -> FunctionType | None:
 
 
 def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function and of what it uses in the user's own modules; None without a source.
+    """The fingerprint of a function and of what it uses in the user's own modules.
 
-    None also for a file written after ``loaded_by``: it may not be what this process runs.
+    None without a source file, and for a file written after ``loaded_by``: it may not be what this process
+    runs.
     """
     code = fn.__code__
     file = _file_of(fn, code)
@@ -227,7 +228,10 @@ def source_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
 
 
 def tokens_of(fn: FunctionType, *, loaded_by: float) -> Facts | None:
-    """The fingerprint of a function alone, by its tokens: of a library, in a large file, or recorded so."""
+    """The fingerprint of a function alone, by its tokens.
+
+    For functions of libraries and in large files, and to compare with facts of earlier versions.
+    """
     code = fn.__code__
     file = _file_of(fn, code)
     if file is None or file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file):
@@ -247,7 +251,7 @@ def look_at_source(facts: Facts, bases: tuple[str, ...]) -> Observation:
     file = facts["file"]
     try:
         found = candidates_of(facts, bases) if "version" in facts else _tokens_in(facts)
-    except (OSError, SyntaxError, UnicodeError, RecursionError, UnreadableError):
+    except (OSError, SyntaxError, UnicodeError, RecursionError):
         return Observation(None, f"cannot be told: {file} cannot be read")
     if not found:
         return Observation(None, f"is not in {file} any more", is_gone=True)

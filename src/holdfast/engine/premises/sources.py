@@ -26,10 +26,6 @@ _ANY_TIME: Final = float("inf")
 Stamp = tuple[int, int, int]
 
 
-class UnreadableError(Exception):
-    """A file is not there, too large, no Python, or newer than this process."""
-
-
 _modules: dict[str, tuple[Stamp, Module]] = {}
 _facts: dict[tuple[str, str, int], tuple[dict[str, Stamp], Facts]] = {}
 
@@ -53,7 +49,7 @@ class OwnSources:
             file = next((one for one in files if os.path.isfile(one)), None)
             try:
                 self._found[stem] = self.parsed(file, stem) if file and is_own_file(file) else None
-            except UnreadableError:
+            except OSError:
                 self.has_unread = True
                 self._found[stem] = Module(file or "", stem, "")
         return self._found[stem]
@@ -68,20 +64,17 @@ class OwnSources:
             return os.path.join(base, *parts)
         for root in self._roots:
             first = os.path.join(root, parts[0])
-            if os.path.isfile(f"{first}.py") or os.path.isdir(first):
+            if (os.path.isfile(f"{first}.py") or os.path.isdir(first)) and is_own_file(first):
                 if root != self._root and root not in self.roots_used:
                     self.roots_used.append(root)
                 return os.path.join(root, *parts)
         return None
 
     def parsed(self, file: str, stem: str = "") -> Module:
-        """A source file, read now or before in this process. Raises UnreadableError."""
-        try:
-            found = os.stat(file)
-        except OSError as error:
-            raise UnreadableError from error
+        """A source file, read now or before in this process. Raises OSError."""
+        found = os.stat(file)
         if found.st_mtime > self._loaded_by or found.st_size > PREMISE_TREE_BYTES_MAX:
-            raise UnreadableError
+            raise OSError(f"{file} is too large, or newer than this process")
         # The time of the last change of the inode, which no program can set back.
         stamp = found.st_ctime_ns, found.st_ino, found.st_size
         self.stamps[file] = stamp
@@ -95,7 +88,7 @@ class OwnSources:
 
 
 def facts_of(file: str, qualname: str, line: int, loaded_by: float) -> Facts | None:
-    """The facts of the function that this process has at a line; None if it cannot be read there."""
+    """The facts of the function that this process has at a line; None if it cannot be found there."""
     key = file, qualname, line
     stamps, known = _facts.get(key, ({}, None))
     if known is not None and all(_is_still(one, stamp) for one, stamp in stamps.items()):
@@ -105,7 +98,7 @@ def facts_of(file: str, qualname: str, line: int, loaded_by: float) -> Facts | N
         module = sources.parsed(file)
         paths = [path for path in functions_in(module, qualname) if first_line_of(path[-1]) == line]
         found = _facts_in(file, qualname, reach(sources, module, paths[0]), sources) if paths else None
-    except UnreadableError:
+    except OSError:
         return None
     if found is not None:
         if len(_facts) >= _FACTS_MAX:
@@ -115,7 +108,7 @@ def facts_of(file: str, qualname: str, line: int, loaded_by: float) -> Facts | N
 
 
 def candidates_of(facts: Facts, bases: Sequence[str]) -> list[Facts]:
-    """The facts of all functions that a file now has under the recorded name. Raises UnreadableError."""
+    """The facts of all functions that a file now has under the recorded name. Raises OSError."""
     file, qualname = facts["file"], facts["function"]
     sources = OwnSources(file, (*facts.get("roots", ()), *bases))
     module = sources.parsed(file)
@@ -157,8 +150,8 @@ def _parse(file: str, stem: str) -> Module:
     try:
         with open_source(file) as source:
             return Module(file, stem, source.read())
-    except (OSError, SyntaxError, ValueError, RecursionError) as error:
-        raise UnreadableError from error
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise OSError(f"{file} is no Python") from error
 
 
 def _root_of(file: str) -> str:
