@@ -153,6 +153,6 @@ def test_an_edited_once_call_stops(crash_matrix: CrashMatrix) -> None:
     assert case.run().code == -SIGKILL
     (case.directory / "asks").write_text("2")
     assert case.run().code == 4, case.exits[-1].output
-    assert "- page: 1" in case.exits[-1].output
-    assert "+ page: 2" in case.exits[-1].output
+    assert "now       post(page=2)" in case.exits[-1].output
+    assert "post(page=1)  (done, not asked for)" in case.exits[-1].output
     assert (case.directory / "posted").read_text() == "1\n"

@@ -345,7 +345,7 @@ def test_a_newer_version_is_told(exported: Path, tmp_path: Path, target: holdfas
     """It says so, whatever else it may hold that is not known here."""
 
     def newer(parts: dict[str, bytes]) -> None:
-        content = {**loads(parts[MANIFEST]), "version": 3, "news": True}
+        content = {**loads(parts[MANIFEST]), "version": 4, "news": True}
         parts[MANIFEST] = dumps(content, option=OPT_INDENT_2) + b"\n"
 
     rewritten(exported, tmp_path / "x", newer)

@@ -103,6 +103,7 @@ def check(directory: Path, run: str) -> None:
 @pytest.mark.parametrize("mode", ["query", "read"])
 def test_steps_while_a_thread_of_the_process_opens_the_store_by_itself(directory: Path, mode: str) -> None:
     """It asks a view with another SQLite, or reads the directory, without a pause: nothing fails and nothing is lost."""
+    SqliteStore(directory / "runs.db").close()  # a new store would be named on stderr
     holder = start(directory, _HOLDER, "a", mode, str(_STEPS))
     _, said = holder.communicate(timeout=120)
     assert (holder.returncode, said) == (0, "")

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailable
-from holdfast.model.store_rows import Append, AppendOutcome
+from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ BATCH_ITEMS_MAX: Final = 512
 class Ticket:
     """One queued item; later its outcome, or the error of its batch."""
 
-    __slots__ = ("error", "future", "item", "outcome")
+    __slots__ = ("error", "future", "is_alone", "item", "outcome")
 
     def __init__(self, item: Append) -> None:
         self.item = item
         self.outcome: AppendOutcome | None = None
         self.error: BaseException | None = None
+        self.is_alone = False
         self.future: asyncio.Future[None] | None = None
 
     def read(self) -> AppendOutcome:
@@ -56,9 +57,13 @@ class Committer:
         self._store = store
         self._ticking: set[asyncio.AbstractEventLoop] = set()
 
-    def submit(self, item: Append) -> Ticket:
-        """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket."""
+    def submit(self, item: Append, *, is_alone: bool = False) -> Ticket:
+        """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
+
+        An item ``is_alone`` shares no batch with others of its run: an earlier one may be refused.
+        """
         ticket = Ticket(item)
+        ticket.is_alone = is_alone
         self.queue.append(ticket)
         return ticket
 
@@ -147,13 +152,39 @@ class Committer:
                     ticket.error = interrupt if ticket is mine else unknown
             raise
         finally:
-            _wake([ticket.future for ticket in batch if ticket.future is not None])
+            answered = [*batch, *self._void(batch)]
+            _wake([ticket.future for ticket in answered if ticket.future is not None])
+
+    def _void(self, batch: list[Ticket]) -> list[Ticket]:
+        """Refuse what is queued behind an item that was not written, and return it.
+
+        It was chained to that item. The store compares numbers only: as soon as another event has taken the
+        number of the missing one, it would accept an event that does not follow it.
+        """
+        broken = {
+            ticket.item.run
+            for ticket in batch
+            if ticket.item.events and not isinstance(ticket.outcome, Appended)
+        }
+        void = [one for one in self.queue if one.item.run in broken and one.item.events] if broken else []
+        for ticket in void:
+            self.queue.remove(ticket)
+            ticket.outcome = Refusal("conflict")
+        return void
 
     def _next_batch(self) -> list[Ticket]:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
         batch = [queue.popleft()]
+        alone = {batch[0].item.run} if batch[0].is_alone else set[str]()
+        runs = {batch[0].item.run}
         while queue and len(batch) < BATCH_ITEMS_MAX:
+            run = queue[0].item.run
+            if run in alone or (queue[0].is_alone and run in runs):
+                break
+            if queue[0].is_alone:
+                alone.add(run)
+            runs.add(run)
             batch.append(queue.popleft())
         hasty: list[Ticket] = []
         others: list[Ticket] = []

@@ -239,9 +239,8 @@ class Journal:
             if events:
                 self.head, self._before = after + len(events), events[-1].chain
             is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
-            return self._committer.submit(
-                Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
-            )
+            item = Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
+            return self._committer.submit(item, is_alone=not self._is_sure)
 
     def _note_appended(self, item: Append) -> None:
         """Keep a flushed item until a later one is synced: a sync covers everything before it."""
