@@ -420,14 +420,8 @@ def test_the_analysis_is_made_once_per_function(monkeypatch: pytest.MonkeyPatch,
 async def _in_tasks(url: str) -> list[Any]:
     async with holdfast.run("a", store=url) as run:
         calls = [run.once("pay", _pay_someone), run.step("look", lambda: someone)]
-<<<<<<< HEAD
-        return list(await asyncio.gather(*calls))
-    finally:
-        await run.close()
-=======
         found = await asyncio.gather(*calls)
     return list(found)
->>>>>>> moddata
 
 
 def _pay_someone() -> str:
