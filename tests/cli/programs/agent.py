@@ -43,7 +43,7 @@ def compare(country: str) -> dict[str, str]:
     return {"country": country, "page": holdfast.current().step("fetch_page", fetch_page, country)}  # type: ignore[dict-item]
 
 
-@holdfast.tool(effect="once")
+@holdfast.tool(effect="once", ignore="scenario")
 def create_contact(name: str, *, idempotency_key: str = holdfast.KEY) -> dict[str, object]:
     clock.sleep(2)
     if scenario == "crash":
