@@ -229,7 +229,7 @@ class Worker:
         return len(rows)
 
     def _is_ending(self, row: RunRow) -> bool:
-        """Whether an attempt that could not enter this run still has to put it off; it gets the lease for that.
+        """Whether an attempt that could not enter this run still has to put it off. It gets the new lease.
 
         Entering gave the lease back while the run was due, so it can be claimed again before it is put off.
         """

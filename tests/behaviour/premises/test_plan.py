@@ -216,7 +216,7 @@ def test_a_killed_program_whose_data_is_gone(killed: Path) -> None:
         in started(*HOLDFAST, "resume", "job", "--dry-run").stdout
     )
     stopped = started(*HOLDFAST, "resume", "job")
-    assert stopped.returncode == 3
+    assert stopped.returncode == 3  # a person is to bring it back, or to accept that it is gone
     assert "run job relies on file:data.csv" in stopped.stderr
     assert "finished" not in stopped.stdout
     shown = started(*HOLDFAST, "show", "job").stdout
