@@ -290,12 +290,14 @@ def noting_calls(cls: type[T]) -> type[T]:
                 self._held.unawaited.note(made, sys._getframe(1))  # noqa: SLF001 - the line of the call
             return made
 
-        # What tells a coroutine function from others: a framework may look.
-        call._is_coroutine = coroutines._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001
+        # What tells a coroutine function from others: a framework may look. Newer Pythons have no such mark.
+        if (mark := getattr(coroutines, "_is_coroutine", None)) is not None:
+            call._is_coroutine = mark  # type: ignore[attr-defined]  # noqa: SLF001
         return call
 
     methods = {name: noting(fn) for name, fn in vars(cls).items() if is_async(fn) and name[0] != "_"}
-    return type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **methods})
+    made: Any = type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **methods})
+    return made  # type: ignore[no-any-return]  # a subclass of the one that was given
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

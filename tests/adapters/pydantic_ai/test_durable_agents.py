@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ from holdfast.adapters.pydantic_ai import Durability, durable
 
 BATCH = ["pay 0", "pay 1", "pay 2"]
 ALL = ["model 0", *BATCH, "model 1", "look x", "model 2"]
+
+
+def in_turns(heard: list[str]) -> list[str]:
+    """What was heard, with the tools of one turn in their order: they run in parallel threads."""
+    turns = groupby(heard, key=lambda one: one in BATCH)
+    return [one for is_batch, turn in turns for one in (sorted(turn) if is_batch else turn)]
 
 
 @dataclass
@@ -80,9 +87,9 @@ def test_a_second_attempt_calls_nobody(tmp_path: Path, way: Callable[[Any], Any]
             return await way(durable(make_agent(heard, instructions="Be brief."), effects={"look": "read"}))
 
     first = asyncio.run(attempt())
-    assert heard == ALL
+    assert in_turns(heard) == ALL
     assert asyncio.run(attempt()) == first
-    assert heard == ALL
+    assert in_turns(heard) == ALL
     assert (first[0].strip(), first[1].requests, first[1].tool_calls) == ("all is done", 3, 4)
 
 
@@ -102,9 +109,9 @@ def test_blocking_programs(tmp_path: Path) -> None:
         return [*said, own.run_sync("go").output]
 
     first = attempt()
-    assert heard == ALL * 3
+    assert in_turns(heard) == ALL * 3
     assert attempt() == first
-    assert heard == ALL * 3
+    assert in_turns(heard) == ALL * 3
     assert holdfast.store(tmp_path / "s.db").get("own").status == "finished"
 
 
@@ -116,7 +123,7 @@ def test_the_capability_on_the_agent_itself(tmp_path: Path) -> None:
     for _ in range(2):
         with holdfast.run("r", store=tmp_path / "s.db", if_finished="reopen"):
             agent.run_sync("go")
-    assert heard == ALL * 2
+    assert in_turns(heard) == ALL * 2
 
 
 def test_beside_a_run_it_is_refused(tmp_path: Path) -> None:
@@ -173,7 +180,7 @@ def test_another_prompt_is_drift(tmp_path: Path, way: Callable[[Any], Any]) -> N
     asyncio.run(attempt("Be brief."))
     with pytest.raises(holdfast.Diverged, match=r"Be kind\."):
         asyncio.run(attempt("Be kind."))
-    assert heard == ALL
+    assert in_turns(heard) == ALL
 
 
 def test_agents_side_by_side(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def _other(url: "str | os.PathLike[str] | None", made: str) -> str:
     if url is not None or os.environ.get(ENVIRONMENT) or not program:
         return ""
     found = nearest_store(os.path.dirname(os.path.abspath(program)))  # noqa: PTH100, PTH120 - pathlib is not loaded for this
-    if found in {None, made}:
+    if found is None or found == made:
         return ""
     from shlex import quote
 

@@ -273,7 +273,7 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
 
     RunExists if it has to be new.
     """
-    store, found = session.store, None
+    store, found, is_ours = session.store, None, False
     while found is None:  # again, if another process erased it at once
         at = session.clock.wall()
         row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
