@@ -23,6 +23,14 @@ def pytest_report_header() -> str:
     return f"behaviour tests on {stores} (HOLDFAST_TEST_STORE={CHOSEN}); files in {tempfile.gettempdir()}"
 
 
+@pytest.fixture(autouse=True)
+def _here() -> Iterator[None]:
+    """A test that went to another directory does not leave the next one there."""
+    before = os.getcwd()  # noqa: PTH109 - before every test
+    yield
+    os.chdir(before)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collecting makes thousands of objects that stay: looking through them for garbage took a quarter of its time."""

@@ -112,6 +112,7 @@ VERBS: dict[str, Verb] = {
     "decide": lambda run, e: run.decide("a", because="b"),
     "discover": lambda run, e: run.discover("a"),
     "say": lambda run, e: run.say("a", to="b"),
+    "patched": lambda run, e: run.patched("p"),
     "now": lambda run, e: run.now(),
     "uuid": lambda run, e: run.uuid(),
     "random": lambda run, e: run.random(),

@@ -121,6 +121,8 @@ class Forked:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # It imports what this process can, wherever a test has gone to meanwhile.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,  # Ctrl-C in the terminal is for the test process only
         )
         return self._fork_server
