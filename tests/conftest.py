@@ -26,7 +26,7 @@ def pytest_report_header() -> str:
 @pytest.fixture(autouse=True)
 def _here() -> Iterator[None]:
     """A test that went to another directory does not leave the next one there."""
-    before = os.getcwd()  # noqa: PTH109 - before every test
+    before = os.getcwd()
     yield
     os.chdir(before)
 
