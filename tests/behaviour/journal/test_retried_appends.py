@@ -47,6 +47,28 @@ def test_an_event_behind_one_that_was_refused_is_refused() -> None:
         assert [event.name for event in read_all(port, "r")][-2:] == ["first", "winner"]  # and no Corrupt
 
 
+def test_an_event_placed_after_the_refusal_is_refused() -> None:
+    """The loser was refused, and its thread has not read the head again: a third thread follows it meanwhile."""
+    with closing(open_store(f"memory://{uuid4().hex}")) as port:
+        journal = journal_of(port)
+        journal._reread()
+        winner = submitted(journal, "winner")
+        journal._reread()
+        loser = submitted(journal, "loser")
+        for ticket in (winner, loser):
+            journal._committer.finish(ticket)
+        follower = submitted(journal, "follower")
+        journal._committer.finish(follower)
+        assert [isinstance(one.outcome, Appended) for one in (winner, loser, follower)] == [
+            True,
+            False,
+            False,
+        ]
+        assert [event.name for event in read_all(port, "r")][-2:] == ["first", "winner"]
+        drive(journal.append(BLOCKING, [draft(Kind.MARK, "next", "", {})], 0.0))  # which reads the head again
+        assert [event.name for event in read_all(port, "r")][-2:] == ["winner", "next"]
+
+
 def test_what_is_submitted_behind_a_failure_is_not_written_later() -> None:
     """The event before it failed and is written again by another thread: the queued one must not follow that."""
     with closing(open_store(f"memory://{uuid4().hex}")) as port:

@@ -112,10 +112,9 @@ class DriftGuard(Feature):
 
     async def live(self, work: "Work") -> None:
         """Stop the call where it may be a recorded effect, or a model call in the place of another."""
-        await self._look_back(work.runtime)
-        assert self._paths is not None
+        paths = await self._look_back(work.runtime)
         asked, effect = work.asked, work.call_options.effect
-        standing = self._paths.find(asked.point, asked.name)
+        standing = paths.find(asked.point, asked.name)
         if standing is not None:
             self._passed_seq = min(self._passed_seq, standing.seq)
             if effect != "once" and standing.name == asked.name:
@@ -136,10 +135,6 @@ class DriftGuard(Feature):
             return
         diff = await work.runtime.store(self._told, asked, found)
         await self._stop(work, found, diff, "recorded effects were not asked for")
-        log().warning(
-            "run %s makes %r, though effects that it has not asked for are recorded:\n%s",
-            self.held.run, asked.name, diff,
-        )  # fmt: skip
 
     async def _stop_for_data(self, work: "Work") -> None:
         """Stop a call whose function reads other data than its record, unless a person called it new."""
@@ -166,6 +161,7 @@ class DriftGuard(Feature):
             raise EffectUnclaimed(
                 run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, why=why, diff=diff
             )
+        log().warning("run %s makes %r, though %s:\n%s", self.held.run, asked.name, why, diff)
 
     def _blocking(self, asked: "RequestedCall") -> list[Call]:
         """The effects that stop this call, the most likely one first."""
@@ -241,18 +237,22 @@ class DriftGuard(Feature):
 
     # -- the record ------------------------------------------------------------------------------------------
 
-    async def _look_back(self, runtime: "Runtime") -> None:
+    async def _look_back(self, runtime: "Runtime") -> RecordedPaths:
         """Read, once in an attempt, what waits to be asked for when the first call is not in the journal."""
-        if self._paths is None:
-            await runtime.store(self._look_back_once)
+        paths = (
+            self._paths
+        )  # given to the caller: a pruner in another thread may take it away (``compacted``)
+        if paths is None:
+            paths = await runtime.store(self._look_back_once)
             if not self._by_name:  # most often: the program has asked for everything
                 self.held.put_to_sleep("drift")
+        return paths
 
-    def _look_back_once(self) -> None:
+    def _look_back_once(self) -> RecordedPaths:
         held = self.held
         with self._lock:
             if self._paths is not None:
-                return
+                return self._paths
             waiting = [call for call in list(held.view.calls.values()) if call.seq and call.is_waiting]
             waiting.sort(key=lambda call: call.seq)
             for call in waiting:
@@ -260,6 +260,7 @@ class DriftGuard(Feature):
                 self._by_name.setdefault((scope, call.name), deque()).append(call)
             self._ledger = ledger.ledger_of(waiting, self._bodies)
             self._paths = RecordedPaths(waiting, held.intent_of)
+            return self._paths
 
     def compacted(self, upto_seq: int) -> None:  # noqa: ARG002 - what waits is not compacted
         """The pruner has replaced records under this attempt: look again."""

@@ -29,13 +29,13 @@ BATCH_ITEMS_MAX: Final = 512
 class Ticket:
     """One queued item; later its outcome, or the error of its batch."""
 
-    __slots__ = ("error", "future", "is_alone", "item", "outcome")
+    __slots__ = ("epoch", "error", "future", "is_alone", "item", "outcome")
 
     def __init__(self, item: Append) -> None:
         self.item = item
         self.outcome: AppendOutcome | None = None
         self.error: BaseException | None = None
-        self.is_alone = False
+        self.is_alone, self.epoch = False, 0
         self.future: asyncio.Future[None] | None = None
 
     def read(self) -> AppendOutcome:
@@ -56,14 +56,17 @@ class Committer:
         self.gate = Lock()
         self._store = store
         self._ticking: set[asyncio.AbstractEventLoop] = set()
+        self._void_upto: dict[str, int] = {}
+        """By run, the last epoch in which an item was not written."""
 
-    def submit(self, item: Append, *, is_alone: bool = False) -> Ticket:
+    def submit(self, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
 
-        An item ``is_alone`` shares no batch with others of its run: an earlier one may be refused.
+        An item ``is_alone`` shares no batch with others of its run: an earlier one may be refused. Items of
+        one ``epoch`` were placed one behind the other, without a look at the store in between.
         """
         ticket = Ticket(item)
-        ticket.is_alone = is_alone
+        ticket.is_alone, ticket.epoch = is_alone, epoch
         self.queue.append(ticket)
         return ticket
 
@@ -79,11 +82,17 @@ class Committer:
             queue = self.queue
             if len(queue) == 1 and queue[0] is ticket:  # the common case: a single writer, nothing to share
                 queue.popleft()
+                if self._is_void(ticket):
+                    ticket.outcome = Refusal("conflict")
+                    return ticket.outcome
                 try:
                     outcome = ticket.outcome = self._store.append((ticket.item,))[0]
                 except BaseException as error:
                     ticket.error = error  # a cancelled task reads its ticket after this thread
+                    self._note_unwritten([ticket])
                     raise
+                if not isinstance(outcome, Appended):
+                    self._note_unwritten([ticket])
                 return outcome
             while ticket.outcome is None and ticket.error is None:
                 self._commit(ticket)
@@ -152,25 +161,25 @@ class Committer:
                     ticket.error = interrupt if ticket is mine else unknown
             raise
         finally:
-            answered = [*batch, *self._void(batch)]
-            _wake([ticket.future for ticket in answered if ticket.future is not None])
+            self._note_unwritten(batch)
+            _wake([ticket.future for ticket in batch if ticket.future is not None])
 
-    def _void(self, batch: list[Ticket]) -> list[Ticket]:
-        """Refuse what is queued behind an item that was not written, and return it.
+    def _note_unwritten(self, tickets: list[Ticket]) -> None:
+        """Void what was placed with items that are not written: it is chained to them, now or later.
 
-        It was chained to that item. The store compares numbers only: as soon as another event has taken the
-        number of the missing one, it would accept an event that does not follow it.
+        The store compares numbers only: as soon as another event has taken the number of the missing one, it
+        would accept an event that does not follow it.
         """
-        broken = {
-            ticket.item.run
-            for ticket in batch
-            if ticket.item.events and not isinstance(ticket.outcome, Appended)
-        }
-        void = [one for one in self.queue if one.item.run in broken and one.item.events] if broken else []
-        for ticket in void:
-            self.queue.remove(ticket)
-            ticket.outcome = Refusal("conflict")
-        return void
+        for ticket in tickets:
+            if ticket.item.events and not isinstance(ticket.outcome, Appended):
+                run = ticket.item.run
+                self._void_upto[run] = max(ticket.epoch, self._void_upto.get(run, 0))
+
+    def _is_void(self, ticket: Ticket) -> bool:
+        """Whether an item was placed behind one that was not written; then it is refused here."""
+        if not self._void_upto or not ticket.item.events:
+            return False
+        return ticket.epoch <= self._void_upto.get(ticket.item.run, 0)
 
     def _next_batch(self) -> list[Ticket]:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
@@ -201,6 +210,12 @@ class Committer:
         return hasty
 
     def _answer(self, batch: list[Ticket]) -> None:
+        for ticket in batch:
+            if self._is_void(ticket):
+                ticket.outcome = Refusal("conflict")
+        batch = [ticket for ticket in batch if ticket.outcome is None]
+        if not batch:
+            return
         try:
             outcomes = self._store.append([ticket.item for ticket in batch])
         except StoreError as error:

@@ -8,6 +8,7 @@ An append that fails while the process lives has an unknown outcome: it is read 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from holdfast.engine.run.observers import AttemptObserver
 
 _TRIES = 5
+_EPOCHS = count(1)
+"""Of the process: a later journal of the same run has later ones."""
 
 
 class Draft(NamedTuple):
@@ -120,7 +123,7 @@ class Journal:
         self._before = before
         self._committer = committer
         self._lock = Lock()
-        self._is_sure = True
+        self._is_sure, self._epoch = True, next(_EPOCHS)
         """Whether ``head`` is certain: no write of unknown outcome is on its way. If not, none is hasty."""
         self._flushed: list[Append] = []
         """Items appended since the last sync: a server that crashes while we live loses them."""
@@ -240,7 +243,7 @@ class Journal:
                 self.head, self._before = after + len(events), events[-1].chain
             is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
             item = Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
-            return self._committer.submit(item, is_alone=not self._is_sure)
+            return self._committer.submit(item, is_alone=not self._is_sure, epoch=self._epoch)
 
     def _note_appended(self, item: Append) -> None:
         """Keep a flushed item until a later one is synced: a sync covers everything before it."""
@@ -308,7 +311,7 @@ class Journal:
         before = link_at(self.store, row, row.head)
         with self._lock:
             self.head, self._before = row.head, before
-            self._is_sure = False
+            self._is_sure, self._epoch = False, next(_EPOCHS)
         if row.lease.fence != self.fence:
             self.lost = row.lease
         return row.head
