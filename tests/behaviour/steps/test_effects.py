@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -309,6 +310,26 @@ def test_doubts_are_listed_with_their_reason(url: str) -> None:
     )
     holdfast.store(url).resolve("a", doubt.key, "retry")
     assert holdfast.store(url).doubts("a")[0].pending == "retry"
+
+
+def test_an_object_that_can_be_called_gets_its_key(url: str) -> None:
+    """As a tool and in ``run.once``. Seen before: the service got the text ``holdfast.KEY`` as the key of every payment."""
+
+    class Bank:
+        def __init__(self) -> None:
+            self.keys: list[str] = []
+
+        def __call__(self, to: str, *, idempotency_key: str = holdfast.KEY) -> str:
+            self.keys.append(idempotency_key)
+            return to
+
+    bank = Bank()
+    pay = holdfast.tool(effect="once", name="pay")(bank)
+    assert [*signature(pay).parameters] == ["to"]
+    with holdfast.run("r", store=url) as run:
+        pay("ada")
+        run.once("pay", bank, "eve")
+    assert len({*bank.keys} - {holdfast.KEY}) == 2
 
 
 def test_the_idempotency_key_is_stable_secret_and_unique(url: str) -> None:

@@ -156,9 +156,8 @@ class Moving(Files):
         return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
     def later_effects(self, place: str) -> list[str]:
-        """The names of the once effects that happened after this place."""
-        row, seq = self._at(place)
-        return fork_and_rewind.later_effects(self._session, row.run, seq)
+        """The names of the once effects after this place, done or in doubt: ``effects_behind`` has more."""
+        return [one.step for one in self.effects_behind(place) if one.effect == "once"]
 
     def export(
         self,
