@@ -23,9 +23,10 @@ class Awaited(NamedTuple):
 
 
 def outcomes_in(events: Iterable[Event], awaited: Mapping[str, Awaited]) -> Iterator[tuple[str, Event, str]]:
-    """The first outcome of each call in the later events of another history: key, event, ``done`` or ``failed``.
+    """The first outcome of each call in the later events of another history, with its key and how it ended.
 
-    ``awaited`` has the calls by key. The events are as they were recorded, with those that rewinds left.
+    That is ``done`` or ``failed``. ``awaited`` has the calls by key. The events are as they were recorded,
+    with those that rewinds left.
     """
     missing = dict(awaited)
     others = set[str]()

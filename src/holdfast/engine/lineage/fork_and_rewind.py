@@ -32,6 +32,7 @@ from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, rea
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.lineage.descendants import children_at, cuts_of
+from holdfast.engine.lineage.letters import move, take_back, unread_messages
 from holdfast.engine.lineage.outcomes_elsewhere import settled_behind
 from holdfast.engine.run.maintenance_hold import Hold, holding, restless
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
@@ -47,7 +48,7 @@ from holdfast.errors import (
 )
 from holdfast.limits import APPEND_EVENTS_MAX, BRANCHES_MAX
 from holdfast.model.events import COVERING, Event, Kind, covers_from
-from holdfast.model.run_info import EffectBehind
+from holdfast.model.run_info import EffectBehind, MovedLetters, Rewound
 from holdfast.model.store_rows import OVER, Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -62,18 +63,6 @@ class Forked(NamedTuple):
     behind: tuple[EffectBehind, ...]
     later_children: tuple[str, ...]
     """Descendants of the origin that were begun behind the point."""
-
-
-class Rewound(NamedTuple):
-    """A run whose head was moved back, and the fork that keeps the old branch."""
-
-    run: str
-    to_seq: int
-    kept: str
-    behind: tuple[EffectBehind, ...] = ()
-    """The effects after ``to_seq``."""
-    later_children: tuple[str, ...] = ()
-    """Descendants that were begun after it: the kept branch has them now."""
 
 
 def fork(
@@ -248,11 +237,14 @@ def rewind(
     to_seq: int,
     bring_back: Callable[[], Sequence[Draft]] | None = None,
     repeats: str = "answer",
+    *,
+    takes_back: bool = False,
 ) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
 
     ``repeats`` says what happens if the run repeats the effects after it. ``bring_back`` restores files,
-    under the run's lease and before its head moves, and returns the premises to record.
+    under the run's lease and before its head moves, and returns the premises to record. ``takes_back``:
+    messages that the run sent after it are deleted where their receivers have not read them.
     """
     store = session.store
     check_may_act(store, row)
@@ -285,45 +277,64 @@ def rewind(
             hold.beat()
         own = _behind(store, row.run, view, to_seq, kept)
         unborn = entries_of(store, [one for one in children.later if one.name not in moved])
-        at_point = fold([event for event in events if event.seq <= to_seq])
-        later_events = [event for event in raw if event.seq > to_seq]
-        settled = settled_behind(at_point, later_events, to_seq, kept)
-        _move_back(session, hold, row, view, to_seq, kept, [*own, *unborn], repeats, [*settled, *notes])
+        sent = unread_messages(store, events, own) if takes_back else {}
+        own = [entry for entry in own if entry["key"] not in sent]
+        left = Left(events, [event for event in raw if event.seq > to_seq], to_seq, kept)
+        letters = _move_back(session, hold, left, [*own, *unborn], repeats, notes)
+        # After the head: a message that is read in between stays delivered, and is not delivered twice.
+        taken_back = take_back(store, sent.values())
         _forget_cuts(hold, session, [one.name for one in children.later if one.name not in moved])
     names = tuple(one.run for one in children.later)
-    return Rewound(row.run, to_seq, kept, told([*own, *unborn, *behind]), names)
+    return Rewound(row.run, to_seq, kept, told([*own, *unborn, *behind]), names, letters, tuple(taken_back))
+
+
+class Left(NamedTuple):
+    """What a rewind leaves: the history so far, all recorded events after the point, and who keeps them."""
+
+    events: Sequence[Event]
+    later: Sequence[Event]
+    to_seq: int
+    kept: str
 
 
 def _move_back(
     session: StoreSession,
     hold: Hold,
-    row: RunRow,
-    view: View,
-    to_seq: int,
-    kept: str,
+    left: Left,
     behind: Sequence[dict[str, Any]],
     repeats: str,
     notes: Sequence[Draft] = (),
-) -> None:
-    """Append the rewind, under the run's lease."""
+) -> MovedLetters:
+    """Append the rewind, under the run's lease, and move the letters in its inbox."""
+    row, view = hold.row(), fold(left.events)
+    at_point = fold([event for event in left.events if event.seq <= left.to_seq])
+    letters = move(
+        session.store, row.run, left.kept, at_point, [e for e in left.events if e.seq > left.to_seq]
+    )
     body = {
-        "to_seq": to_seq,
-        "kept": kept,
+        "to_seq": left.to_seq,
+        "kept": left.kept,
         "attempts": view.next_attempt - 1,
         "spent": [*BUDGET.of(view).spent],
         "worked_s": view.worked_upto_last_s,
     }
-    status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED if to_seq else Status.QUEUED
+    status = Status.INTERRUPTED if left.to_seq else Status.QUEUED
+    if row.status == Status.IDLE:
+        status = Status.IDLE
     journal = Journal(session.store, session.committer, row.run, hold.fence, view.head)
     rewound = _with_effects(Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else "")
-    _append_all(journal, [rewound, *notes], session.clock.wall(), status)
+    settled = settled_behind(at_point, left.later, left.to_seq, left.kept)
+    drafts = [rewound, *settled, *notes]
+    _append_all(journal, drafts, session.clock.wall(), status, consumed=letters.kept)
+    return letters
 
 
 def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> list[dict[str, Any]]:
     """Keep a child's history under another name, and empty the child; the effects that it had."""
     store, row = session.store, hold.row()
     check_may_act(store, row)
-    view = load(store, row.run)
+    events = effective(read_all(store, row.run))
+    view = fold(events)
     status = row.status if row.status in {*OVER, Status.IDLE} else Status.INTERRUPTED
     for _ in range(TRIES):
         if branch(session, kept, status, hold.row(), view.head):
@@ -332,7 +343,7 @@ def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> l
     else:
         raise restless(store, row.run)
     behind = _behind(store, row.run, view, 0, kept)
-    _move_back(session, hold, row, view, 0, kept, behind, repeats)
+    _move_back(session, hold, Left(events, (), 0, kept), behind, repeats)
     if row.agent:
         store.set_due(row.run, fence=hold.fence, due_at=None)
     return behind
@@ -348,9 +359,16 @@ def _forget_cuts(hold: Hold, session: StoreSession, names: Sequence[str]) -> Non
             return
 
 
-def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
+def _append_all(
+    journal: Journal,
+    drafts: Sequence[Draft],
+    at: float,
+    status: str | None = None,
+    consumed: tuple[str, ...] = (),
+) -> None:
     for first in range(0, len(drafts), APPEND_EVENTS_MAX):
-        drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
+        batch = drafts[first : first + APPEND_EVENTS_MAX]
+        drive(journal.append(BLOCKING, batch, at, status=status, consumed=() if first else consumed))
 
 
 def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> str:
