@@ -8,10 +8,11 @@ from holdfast.api.store.artifacts import Files
 from holdfast.api.store.read_runs import Reading
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.lineage.later_effects import REPEATS, told
-from holdfast.core.lineage.points import Place
+from holdfast.core.lineage.points import Place, parse_place
 from holdfast.engine.journal.journal import Draft
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.steps.call_options import choose
+from holdfast.errors import Misuse
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.handoff import Accepted
@@ -90,6 +91,11 @@ class Moving(Files):
         choose("messages", messages, ("keep", "take_back"))
         takes_back = messages == "take_back"
         row, seq = self._at(place)
+        if row.run != (named := parse_place(place).run):
+            raise Misuse(
+                problem=f"event #{seq} is not in the history of run {named} any more: {row.run} has it",
+                advice=f"fork it, `holdfast fork {row.run}@#{seq} --as NAME`, or rewind {row.run}",
+            )
         if not files:
             return fork_and_rewind.rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
         from holdfast.engine.artifacts.restore import Restoring, Wanted

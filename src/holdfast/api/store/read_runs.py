@@ -449,13 +449,20 @@ class Reading(Examining):
         if place.is_head and row.head:
             return row, row.head
         if place.seq is not None and 1 <= place.seq <= row.head:
-            fork_and_rewind.check_kept(self._port, place.run, place.seq)
+            row = self._row(self.run_with(place.run, place.seq))
+            fork_and_rewind.check_kept(self._port, row.run, place.seq)
             return row, place.seq
         events = self.events(place.run)
         event = None if place.seq is not None else find_event(events, place)
         if event is None:
             raise self.absence(place, events, row.head)
         return row, event.seq
+
+    def run_with(self, run: str, seq: int) -> str:
+        """The run whose history has this event: the run itself, or the branch that a rewind kept."""
+        from holdfast.engine.lineage.kept_events import run_with
+
+        return run_with(self._port, run, seq)
 
     def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
         """The error for a place that does not exist: it was never recorded, or it was pruned."""

@@ -111,6 +111,8 @@ def _origin_words(line: BranchLine, giver: dict[str, Any] | None) -> str:
 
 def _show_place(store: Store, place: Place, at: CommandBuilder, *, as_json: bool) -> None:
     """One recorded event, or the step or checkpoint that a point or label names."""
+    if place.seq is not None:  # as facts and search hits name it: a rewind may have moved it to another run
+        place = place._replace(run=store.run_with(place.run, place.seq))
     events = store.events(place.run)
     event = find_event(events, place)
     if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
