@@ -11,7 +11,7 @@ from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.names import check_run_id
-from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import status_seen
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
@@ -34,7 +34,6 @@ from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
 from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownPoint, UnknownQuestion, UnknownRun
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
-from holdfast.model.calls import Call
 from holdfast.model.context import BUDGET_TOKENS, Context, Count, Style
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
@@ -495,13 +494,3 @@ def _giver(row: RunRow) -> dict[str, Any]:
     """The run that handed its work to this one, with its store and event; empty if there is none."""
     giver: dict[str, Any] = facts_of(row).get("handed") or {}
     return giver
-
-
-def doubtful(view: View, info: RunInfo) -> list[Call]:
-    """The calls in doubt. A call of a live holder is running, unless the holder recorded a doubt."""
-    held = info.holder == "alive"
-    return [
-        c
-        for c in view.open_calls()
-        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
-    ]
