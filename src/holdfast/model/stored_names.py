@@ -21,7 +21,7 @@ _ROWS: Final = (
         "holdfast",
         "holdfast.errors",
         (
-            "NotRecorded AcknowledgedLost ArgumentChanged EffectUnclaimed ExportTaken FileFailed "
+            "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken FileFailed "
             "ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
         ),
     ),

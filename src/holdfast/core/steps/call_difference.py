@@ -35,10 +35,13 @@ def call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
     """A call as one line of code, cut off where it is long."""
     named = isinstance(arguments, Mapping)
     told = ", ".join(f"{one}={value!r}" for one, value in arguments.items()) if named else "…"
-    line = f"{name}({told})"
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
+    return cut_text(f"{name}({told})", chars_max)
 
 
-def _short(value: Any, chars_max: int = 200) -> str:
-    text = repr(value)
+def cut_text(text: str, chars_max: int = 200) -> str:
+    """The text, cut off where it is long."""
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"
+
+
+def _short(value: Any) -> str:
+    return cut_text(repr(value))
