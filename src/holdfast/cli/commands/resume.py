@@ -291,12 +291,10 @@ def _stopped(plan: ResumeLines, builder: CommandBuilder) -> list[Block]:
         return []
     undecided = [line.effects[0][0] for line in plan.stopped if line.effects and line.pending is None]
     choices = decision_choices(plan.run, undecided[0], builder) if undecided else ()
-    return [
-        Gap(),
-        Heading("Stopped"),
-        *stopped_blocks(plan.stopped),
-        *([Gap(), Commands([(one.command, one.meaning) for one in choices])] if choices else []),
-    ]
+    blocks: list[Block] = [Gap(), Heading("Stopped"), *stopped_blocks(plan.stopped)]
+    if choices:
+        blocks += [Gap(), Commands([(one.command, one.meaning) for one in choices])]
+    return blocks
 
 
 def _premises(plan: ResumeLines) -> list[Block]:

@@ -20,6 +20,21 @@ def are_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def is_same_by_value(
+    recorded: Mapping[str, Any], asked: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> bool:
+    """Whether the arguments are equal by value.
+
+    Parameters at their default that the record lacks do not count.
+    """
+    given = {
+        name: value
+        for name, value in asked.items()
+        if name in recorded or name not in defaults or not are_equal(value, defaults[name])
+    }
+    return are_equal(dict(recorded), given)
+
+
 def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """The arguments that differ, one line each: ``-`` as recorded, ``+`` as called now."""
     lines = []

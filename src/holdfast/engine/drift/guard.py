@@ -19,7 +19,12 @@ from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.recorded_paths import Branches, RecordedPaths
 from holdfast.core.steps.arguments import GLOBAL, defaults_of
-from holdfast.core.steps.call_difference import arguments_diff, call_line, cut_text
+from holdfast.core.steps.call_difference import (
+    arguments_diff,
+    call_line,
+    cut_text,
+    is_same_by_value,
+)
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.drift.data_changes import DataChanges
 from holdfast.engine.drift.program import modules
@@ -111,7 +116,7 @@ class DriftGuard(Feature):
                 continue
             now = loads(asked.arguments) if now is None else now
             recorded = self._arguments_of(call)
-            if isinstance(recorded, dict) and ledger.is_same_by_value(recorded, now, defaults_of(fn)):
+            if isinstance(recorded, dict) and is_same_by_value(recorded, now, defaults_of(fn)):
                 return call
         return None
 
