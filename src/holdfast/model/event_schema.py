@@ -134,8 +134,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RESTORED: Schema({"seq": "count"}),
     Kind.DRIFTED: Schema(
         {
-            "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked?",
-            "difference": "text?",
+            "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked,told?",
+            "difference": "text?", "passed": "count?",
         },
         {"diff": "text?", "args": "any?"},
     ),

@@ -227,12 +227,18 @@ def stopped_choices(
     run: str, undecided: Sequence[StoppedCall], view: View, builder: CommandBuilder
 ) -> tuple[Choice, ...]:
     """What the first undecided call may be, with its most likely effect."""
-    effect = undecided[0].effects[0]
     return (
-        Choice(builder.holdfast("resolve", run, effect.id, "--same"), "it is that one: its result answers"),
-        Choice(builder.holdfast("resolve", run, effect.id, "--new"), "it is a new one: make it"),
-        Choice(builder.holdfast("resolve", run, effect.id, "--abandon"), "the recorded one counts no more"),
+        *decision_choices(run, undecided[0].effects[0].id, builder),
         *resume_choices(view, builder, meaning="then continue"),
+    )
+
+
+def decision_choices(run: str, effect: str, builder: CommandBuilder) -> tuple[Choice, ...]:
+    """What a call may be that was stopped for this effect."""
+    return (
+        Choice(builder.holdfast("resolve", run, effect, "--same"), "it is that one: its result answers"),
+        Choice(builder.holdfast("resolve", run, effect, "--new"), "it is a new one: make it"),
+        Choice(builder.holdfast("resolve", run, effect, "--abandon"), "the recorded one counts no more"),
     )
 
 

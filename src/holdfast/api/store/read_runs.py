@@ -197,7 +197,7 @@ class Reading(Examining):
 
     def stopped_calls(self, run: str) -> list[StoppedCall]:
         """The ``once`` calls that were stopped, because each may be an effect that is recorded already."""
-        from holdfast.api.store.stopped_calls import stopped_calls
+        from holdfast.engine.drift.stopped_calls import stopped_calls
 
         return [] if self.get(run).status in OVER else stopped_calls(self._port, run, self.view(run))
 

@@ -64,6 +64,7 @@ class Entry(NamedTuple):
     if_finished: str = "replay"
     stops: str = "raise"
     on_drift: str = "stop"
+    unclaimed: str = "stop"
     drain_s: float = DRAIN_S
     agent: str | None = None
     loops: LoopPolicy | None = LoopPolicy()
