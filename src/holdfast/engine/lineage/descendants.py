@@ -12,7 +12,7 @@ from holdfast.engine.journal.load_view import Pager, load
 from holdfast.errors import TooLarge
 from holdfast.limits import CHILDREN_BORROWED_MAX
 from holdfast.model.calls import Outcome
-from holdfast.model.store_rows import RunRow
+from holdfast.model.store_rows import OVER, RunRow
 from holdfast.stores.port import StorePort
 
 
@@ -51,7 +51,8 @@ def _there(store: StorePort, run: str) -> Iterator[Descendant]:
     kept = tuple(f"{row.run}/" for row in rows if _is_kept_branch(row))
     for row in reversed(rows):
         if row.head and not _is_kept_branch(row) and not row.run.startswith(kept):
-            yield Descendant(row.run[len(run) + 1 :], row.run, row.head, row.created_at)
+            name, is_over = row.run[len(run) + 1 :], row.status in OVER
+            yield Descendant(name, row.run, row.head, row.created_at, is_over, row.lease.owner)
 
 
 def _is_kept_branch(row: RunRow) -> bool:

@@ -51,6 +51,7 @@ def document(
 ) -> dict[str, Any]:
     """The document that hands this run over as it is now. Writes nothing."""
     from holdfast.core.transfer.handoff import HandoffContents, document_of
+    from holdfast.engine.context.child_stories import child_stories
 
     view = load(store, run)
     state, state_bytes = _state(store, view)
@@ -66,6 +67,7 @@ def document(
         behind=_behind(store, view),
         children=_of_children(store, run),
         born=frozenset(row.run[len(run) + 1 :] for row in descendants(store, run) if row.head),
+        relatives=child_stories(store, run),
     )
     read = BoundedReader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
     return document_of(
