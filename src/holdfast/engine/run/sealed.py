@@ -1,7 +1,7 @@
 """Refuses runs that must not act in this store.
 
-Such a run was moved away or handed over, or belongs to one that was handed over, is a copy of a run that acts elsewhere, is not completely imported,
-or has lost acknowledged events.
+Such a run was moved away or handed over, belongs to one that was handed over, is a copy of a run that acts
+elsewhere, is not completely imported, or has lost acknowledged events.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of

@@ -1,7 +1,7 @@
 """Hands a run's work over: makes the document from the journal. The giver continues, or is sealed.
 
-The giver's children are sealed by the same seal: ``check_may_act`` refuses a run whose parent was handed over.
-Their leases are held while the document is made, so no attempt of theirs is under way.
+The giver's children are sealed by the same seal: ``check_may_act`` refuses a run whose parent was handed
+over. Their leases are held while the document is made, so no attempt of theirs is under way.
 
 Crash windows: one append writes the document and the seal to the giver's journal. Killed before it, the runs
 are unchanged. Killed after it, they cannot act, and the same request returns the same document. Taking a run
@@ -51,7 +51,7 @@ from holdfast.model.store_rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
 
 _QUEUED: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.INTERRUPTED, Status.PARKED})
-"""Statuses with which a worker goes on by itself. A failed child is not begun again without being asked for."""
+"""Statuses with which a worker goes on by itself. A failed child begins again only if it is submitted."""
 
 
 def document(
