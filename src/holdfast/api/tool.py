@@ -6,7 +6,7 @@ Outside of any run it is the plain function.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import update_wrapper
-from inspect import iscoroutinefunction, signature
+from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from uuid import uuid4
 
@@ -187,9 +187,8 @@ def _outside(fn: Callable[..., Any], name: str, kwargs: dict[str, Any]) -> dict[
 def _hide_key(made: Any, fn: Callable[..., Any]) -> None:
     """Hide the idempotency key: frameworks show the signature to the model, which must not choose the key."""
     plain = signature(fn)
-    made.__signature__ = plain.replace(
-        parameters=[p for p in plain.parameters.values() if p.name != "idempotency_key"]
-    )
-    made.__annotations__ = {
-        name: hint for name, hint in fn.__annotations__.items() if name != "idempotency_key"
-    }
+    shown = [p for p in plain.parameters.values() if p.name != "idempotency_key"]
+    made.__signature__ = plain.replace(parameters=shown)
+    # Of the signature: an object that can be called has no annotations of its own.
+    hints = {**{p.name: p.annotation for p in shown}, "return": plain.return_annotation}
+    made.__annotations__ = {name: hint for name, hint in hints.items() if hint is not Parameter.empty}

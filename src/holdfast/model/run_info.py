@@ -20,6 +20,31 @@ class EffectBehind(NamedTuple):
     idempotency_key: str
 
 
+class MovedLetters(NamedTuple):
+    """What a rewind did with letters."""
+
+    kept: tuple[str, ...] = ()
+    """The ids of the letters that went with the kept branch."""
+    again: tuple[str, ...] = ()
+    """The ids of messages and promise updates that had been read after the point, and are unread again."""
+
+
+class Rewound(NamedTuple):
+    """A run whose head was moved back, and the fork that keeps the old branch."""
+
+    run: str
+    to_seq: int
+    kept: str
+    behind: tuple[EffectBehind, ...] = ()
+    """The effects after ``to_seq``."""
+    later_children: tuple[str, ...] = ()
+    """Descendants that were begun after it: the kept branch has them now."""
+    letters: MovedLetters = MovedLetters()
+    """Letters that went with the kept branch, and messages that are unread again."""
+    taken_back: tuple[str, ...] = ()
+    """The receivers of messages that were sent after it, and that are not delivered any more."""
+
+
 class RunInfo(NamedTuple):
     """One run. ``status`` includes what only a check of the holder shows: crashed, stale."""
 

@@ -251,7 +251,7 @@ def test_a_rewind_moves_later_children_to_the_kept_branch(url: str) -> None:
     store = holdfast.store(url)
     rewound = store.rewind("talk@2")
     assert rewound.later_children == ("talk/second", "talk/second/deep")
-    assert [one.run for one in rewound.behind] == ["talk/second", "talk/second/deep"]
+    assert [one.run for one in rewound.behind] == ["talk~1/second", "talk~1/second/deep"]
     kept = rewound.kept
     assert {f"{kept}/second", f"{kept}/second/deep"} <= set(runs_in(url))
     assert store.get(f"{kept}/second").status == "finished"

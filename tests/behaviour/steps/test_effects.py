@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -309,6 +310,55 @@ def test_doubts_are_listed_with_their_reason(url: str) -> None:
     )
     holdfast.store(url).resolve("a", doubt.key, "retry")
     assert holdfast.store(url).doubts("a")[0].pending == "retry"
+
+
+def test_an_object_that_can_be_called_gets_its_key(url: str) -> None:
+    """As a tool and in ``run.once``. Seen before: the service got the text ``holdfast.KEY`` as the key of every payment."""
+
+    class Bank:
+        def __init__(self) -> None:
+            self.keys: list[str] = []
+
+        def __call__(self, to: str, *, idempotency_key: str = holdfast.KEY) -> str:
+            self.keys.append(idempotency_key)
+            return to
+
+    bank = Bank()
+    pay = holdfast.tool(effect="once", name="pay")(bank)
+    assert [*signature(pay).parameters] == ["to"]
+    with holdfast.run("r", store=url) as run:
+        pay("ada")
+        run.once("pay", bank, "eve")
+    assert len({*bank.keys} - {holdfast.KEY}) == 2
+
+
+def test_an_abandoned_effect_that_the_program_makes_again_is_in_doubt_again(url: str) -> None:
+    """A person can settle it then. Seen before: ``StepInDoubt`` for ever, while ``resolve`` said that nothing is in doubt."""
+    calls: list[str] = []
+
+    @holdfast.tool(effect="once", settle_s=0, ignore=("calls",))
+    def pay(to: str) -> str:
+        calls.append(to)
+        raise ConnectionError("the line broke")
+
+    def attempt() -> str:
+        with holdfast.run("r", store=url):
+            return pay("ada")
+
+    store = holdfast.store(url)
+    for _ in range(2):
+        with pytest.raises(holdfast.StepInDoubt, match="ConnectionError"):
+            attempt()
+        store.resolve("r", "pay", "abandon")
+    for _ in range(2):
+        with pytest.raises(
+            holdfast.StepInDoubt, match="broke; it was abandoned, and the program makes it again\n"
+        ):
+            attempt()
+    assert [doubt.step for doubt in store.doubts("r")] == ["pay"]
+    store.resolve("r", "pay", "done", value="on the bill")
+    assert attempt() == "on the bill"
+    assert calls == ["ada"]
 
 
 def test_the_idempotency_key_is_stable_secret_and_unique(url: str) -> None:

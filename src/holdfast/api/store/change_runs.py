@@ -11,14 +11,13 @@ from holdfast.core.lineage.later_effects import REPEATS, told
 from holdfast.core.lineage.points import Place
 from holdfast.engine.journal.journal import Draft
 from holdfast.engine.lineage import fork_and_rewind
-from holdfast.engine.lineage.fork_and_rewind import Rewound
 from holdfast.engine.steps.call_options import choose
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.handoff import Accepted
 from holdfast.model.prune_report import Pin, PruneReport
 from holdfast.model.retention import RETENTION, Retention
-from holdfast.model.run_info import EffectBehind, RunInfo
+from holdfast.model.run_info import EffectBehind, Rewound, RunInfo
 
 if TYPE_CHECKING:
     from holdfast.api.store.store import Store
@@ -73,6 +72,7 @@ class Moving(Files):
         place: str,
         *,
         effects: Repeats = "answer",
+        messages: Literal["keep", "take_back"] = "keep",
         files: bool = False,
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
@@ -80,20 +80,25 @@ class Moving(Files):
         """Move a run's head back to a place, and keep what came after it as a fork.
 
         Raises RunHeld if a process holds the run. ``effects`` is as in ``fork``, for effects after the place;
-        ``behind`` of the answer lists them. ``files`` restores the files that the run had made up to the
-        place; ``tell`` is called for each. A file that was changed outside is kept, unless ``force``.
+        ``behind`` of the answer lists them. Messages that it received after the place are unread again. Those
+        that it sent after it stay delivered, and the same call is answered; ``messages="take_back"`` deletes
+        those that were not read yet. Accepted answers and resolutions go with the branch that holds their
+        question. ``files`` restores the files that the run had made up to the place; ``tell`` is called for
+        each. A file that was changed outside is kept, unless ``force``.
         """
         choose("effects", effects, REPEATS)
+        choose("messages", messages, ("keep", "take_back"))
+        takes_back = messages == "take_back"
         row, seq = self._at(place)
         if not files:
-            return fork_and_rewind.rewind(self._session, row, seq, repeats=effects)
+            return fork_and_rewind.rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 
         def bring_back() -> list[Draft]:
             restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
             return restoring.notes(restoring.go())
 
-        return fork_and_rewind.rewind(self._session, row, seq, bring_back, effects)
+        return fork_and_rewind.rewind(self._session, row, seq, bring_back, effects, takes_back=takes_back)
 
     def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over this run's work.
@@ -156,9 +161,8 @@ class Moving(Files):
         return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
 
     def later_effects(self, place: str) -> list[str]:
-        """The names of the once effects that happened after this place."""
-        row, seq = self._at(place)
-        return fork_and_rewind.later_effects(self._session, row.run, seq)
+        """The names of the once effects after this place, done or in doubt: ``effects_behind`` has more."""
+        return [one.step for one in self.effects_behind(place) if one.effect == "once"]
 
     def export(
         self,

@@ -229,7 +229,7 @@ class Reading(Examining):
         if len(chosen) == 1:
             return chosen[0]
         if question is not None:
-            for event in reversed(read_all(self._port, run)):
+            for event in reversed(effective(read_all(self._port, run))):
                 if event.kind == Kind.QUESTION_ANSWERED and event.name == question:
                     raise AlreadyAnswered(run=run, question=question, state=told_end(contents_of(event.body)))
         names = ", ".join(one.id for one in found)

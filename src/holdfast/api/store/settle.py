@@ -16,6 +16,7 @@ from holdfast.api.store.read_runs import Reading, doubtful
 from holdfast.codec.blobs import address_of
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_name
 from holdfast.core.people.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.core.premises.noted_premises import PREMISES
@@ -170,7 +171,7 @@ class Settling(Reading):
 
     def _check_counted(self, run: str, asked: OpenQuestion, by: str, at: float) -> None:
         """Raise AlreadyAnswered if the run recorded another person's answer just before ours was posted."""
-        for event in read_all(self._port, run, after_seq=asked.seq):
+        for event in effective(read_all(self._port, run, after_seq=asked.seq)):
             if event.kind == Kind.QUESTION_ANSWERED and event.key == asked.key:
                 body = contents_of(event.body)
                 if (body.get("by"), body.get("answered_at")) != (by, at):

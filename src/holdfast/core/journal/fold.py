@@ -120,7 +120,9 @@ class View:
         self.trailing_failures.append((self._conclude(event, good=False), event.seq))
 
     def _step_doubted(self, event: Event) -> None:
-        self.calls[event.key].doubt = part_of(event.body, "reason")
+        call = self.calls[event.key]
+        call.doubt = part_of(event.body, "reason")
+        call.abandoned = False  # the program asks for it after all
 
     def _step_settled(self, event: Event) -> None:
         body = fields_of(event.body)

@@ -85,12 +85,10 @@ def unwrap(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ..
 
 def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
     """The parameters of a function that have a default, with it."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    fn = getattr(fn, "__func__", fn)
-    if not isinstance(fn, FunctionType):
+    function = _function_in(fn)
+    if function is None:
         return {}
-    named = named_function(fn)
+    named = named_function(function)
     positional = _shape_of(named.__code__).positional
     found = dict(zip(reversed(positional), reversed(named.__defaults__ or ()), strict=False))
     return {**found, **(named.__kwdefaults__ or {})}
@@ -98,23 +96,26 @@ def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
 
 def takes(fn: Callable[..., Any], parameter: str) -> bool:
     """Whether the function has a parameter of that name, or takes any keyword."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    fn = getattr(fn, "__func__", fn)
-    code = getattr(fn, "__code__", None)
-    if not isinstance(code, CodeType):
-        return False
-    return _shape_of(code).accepts(parameter)
+    function = _function_in(fn)
+    return function is not None and _shape_of(function.__code__).accepts(parameter)
 
 
 def has_parameter(fn: Callable[..., Any], parameter: str) -> bool:
     """Whether the function has a parameter of exactly that name."""
     if type(fn) is FunctionType and not fn.__dict__:
         return parameter in fn.__code__.co_varnames and parameter in _shape_of(fn.__code__).named
+    found = _function_in(fn)
+    return found is not None and parameter in _shape_of(named_function(found).__code__).named
+
+
+def _function_in(fn: Callable[..., Any]) -> FunctionType | None:
+    """The function behind a partial, a method or an object that can be called; None if it is built in."""
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__func__", fn)
-    return isinstance(fn, FunctionType) and parameter in _shape_of(named_function(fn).__code__).named
+    if not isinstance(fn, FunctionType):
+        fn = getattr(type(fn), "__call__", fn)  # noqa: B004 - the function itself is wanted
+    return fn if isinstance(fn, FunctionType) else None
 
 
 def choose(fn: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:

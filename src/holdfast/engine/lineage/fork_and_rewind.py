@@ -21,25 +21,23 @@ from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
-from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.core.lineage.children import ChildrenAt, Descendant
 from holdfast.core.lineage.later_effects import Reader, blobs_of, child_of, effects_behind, in_child, told
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
-from holdfast.core.prune.compaction import effects_in
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import Pager, is_flagged, load
 from holdfast.engine.lineage.descendants import children_at, cuts_of
-from holdfast.engine.run.features import Feature
-from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.lineage.letters import move, take_back, unread_messages
+from holdfast.engine.lineage.outcomes_elsewhere import settled_behind
 from holdfast.engine.run.maintenance_hold import Hold, holding, restless
 from holdfast.engine.run.sealed import check_is_whole, check_may_act
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.engine.sync_async import BLOCKING, Runtime, drive
+from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import (
     PointPruned,
     RunExists,
@@ -49,16 +47,13 @@ from holdfast.errors import (
     UnknownStep,
 )
 from holdfast.limits import APPEND_EVENTS_MAX, BRANCHES_MAX
-from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import fields_of, rewritten, values_in
 from holdfast.model.events import COVERING, Event, Kind, covers_from
-from holdfast.model.run_info import EffectBehind
+from holdfast.model.run_info import EffectBehind, MovedLetters, Rewound
 from holdfast.model.store_rows import OVER, Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
 TRIES = 50
 """How often a fork is tried: each try that fails lost to another change of its origin."""
-_ENDS = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 
 
 class Forked(NamedTuple):
@@ -68,18 +63,6 @@ class Forked(NamedTuple):
     behind: tuple[EffectBehind, ...]
     later_children: tuple[str, ...]
     """Descendants of the origin that were begun behind the point."""
-
-
-class Rewound(NamedTuple):
-    """A run whose head was moved back, and the fork that keeps the old branch."""
-
-    run: str
-    to_seq: int
-    kept: str
-    behind: tuple[EffectBehind, ...] = ()
-    """The effects after ``to_seq``."""
-    later_children: tuple[str, ...] = ()
-    """Descendants that were begun after it: the kept branch has them now."""
 
 
 def fork(
@@ -142,7 +125,8 @@ def all_entries_behind(store: StorePort, row: RunRow, at_seq: int) -> tuple[list
     return [*entries_behind(store, row.run, at_seq), *entries_of(store, children.later)], children
 
 
-def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[str, Any]]:
+def _behind(store: StorePort, run: str, view: View, at_seq: int, kept: str = "") -> list[dict[str, Any]]:
+    """The effects after an event. ``kept`` is the run that has them from now on, if it is another one."""
     pager = Pager(store, run)
     reader = Reader(
         lambda call: pager.body_of(call.seq) if call.body is None else call.body,
@@ -151,7 +135,7 @@ def _behind(store: StorePort, run: str, view: View, at_seq: int) -> list[dict[st
     listed = entries_listed(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
     # A child that exists lists its own effects, and those that its parent listed for it.
     inherited = [entry for entry in listed if not is_born(store, run, child_of(entry))]
-    return effects_behind(run, view, at_seq, reader, inherited)
+    return effects_behind(kept or run, view, at_seq, reader, inherited)
 
 
 def is_born(store: StorePort, run: str, child: str) -> bool:
@@ -253,11 +237,14 @@ def rewind(
     to_seq: int,
     bring_back: Callable[[], Sequence[Draft]] | None = None,
     repeats: str = "answer",
+    *,
+    takes_back: bool = False,
 ) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
 
     ``repeats`` says what happens if the run repeats the effects after it. ``bring_back`` restores files,
-    under the run's lease and before its head moves, and returns the premises to record.
+    under the run's lease and before its head moves, and returns the premises to record. ``takes_back``:
+    messages that the run sent after it are deleted where their receivers have not read them.
     """
     store = session.store
     check_may_act(store, row)
@@ -288,44 +275,66 @@ def rewind(
             entries = _keep_child(session, each, f"{kept}/{one.name}", repeats)
             behind += in_child(entries, one.name)
             hold.beat()
-        own = _behind(store, row.run, view, to_seq)
+        own = _behind(store, row.run, view, to_seq, kept)
         unborn = entries_of(store, [one for one in children.later if one.name not in moved])
-        _move_back(session, hold, row, view, to_seq, kept, [*own, *unborn], repeats, notes)
+        sent = unread_messages(store, events, own) if takes_back else {}
+        own = [entry for entry in own if entry["key"] not in sent]
+        left = Left(events, [event for event in raw if event.seq > to_seq], to_seq, kept)
+        letters = _move_back(session, hold, left, [*own, *unborn], repeats, notes)
+        # After the head: a message that is read in between stays delivered, and is not delivered twice.
+        taken_back = take_back(store, sent.values())
         _forget_cuts(hold, session, [one.name for one in children.later if one.name not in moved])
     names = tuple(one.run for one in children.later)
-    return Rewound(row.run, to_seq, kept, told([*own, *unborn, *behind]), names)
+    return Rewound(row.run, to_seq, kept, told([*own, *unborn, *behind]), names, letters, tuple(taken_back))
+
+
+class Left(NamedTuple):
+    """What a rewind leaves: the history so far, all recorded events after the point, and who keeps them."""
+
+    events: Sequence[Event]
+    later: Sequence[Event]
+    to_seq: int
+    kept: str
 
 
 def _move_back(
     session: StoreSession,
     hold: Hold,
-    row: RunRow,
-    view: View,
-    to_seq: int,
-    kept: str,
+    left: Left,
     behind: Sequence[dict[str, Any]],
     repeats: str,
     notes: Sequence[Draft] = (),
-) -> None:
-    """Append the rewind, under the run's lease."""
+) -> MovedLetters:
+    """Append the rewind, under the run's lease, and move the letters in its inbox."""
+    row, view = hold.row(), fold(left.events)
+    at_point = fold([event for event in left.events if event.seq <= left.to_seq])
+    letters = move(
+        session.store, row.run, left.kept, at_point, [e for e in left.events if e.seq > left.to_seq]
+    )
     body = {
-        "to_seq": to_seq,
-        "kept": kept,
+        "to_seq": left.to_seq,
+        "kept": left.kept,
         "attempts": view.next_attempt - 1,
         "spent": [*BUDGET.of(view).spent],
         "worked_s": view.worked_upto_last_s,
     }
-    status = Status.IDLE if row.status == Status.IDLE else Status.INTERRUPTED if to_seq else Status.QUEUED
+    status = Status.INTERRUPTED if left.to_seq else Status.QUEUED
+    if row.status == Status.IDLE:
+        status = Status.IDLE
     journal = Journal(session.store, session.committer, row.run, hold.fence, view.head)
     rewound = _with_effects(Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else "")
-    _append_all(journal, [rewound, *notes], session.clock.wall(), status)
+    settled = settled_behind(at_point, left.later, left.to_seq, left.kept)
+    drafts = [rewound, *settled, *notes]
+    _append_all(journal, drafts, session.clock.wall(), status, consumed=letters.kept)
+    return letters
 
 
 def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> list[dict[str, Any]]:
     """Keep a child's history under another name, and empty the child; the effects that it had."""
     store, row = session.store, hold.row()
     check_may_act(store, row)
-    view = load(store, row.run)
+    events = effective(read_all(store, row.run))
+    view = fold(events)
     status = row.status if row.status in {*OVER, Status.IDLE} else Status.INTERRUPTED
     for _ in range(TRIES):
         if branch(session, kept, status, hold.row(), view.head):
@@ -333,8 +342,8 @@ def _keep_child(session: StoreSession, hold: Hold, kept: str, repeats: str) -> l
         check_free(store, kept)
     else:
         raise restless(store, row.run)
-    behind = _behind(store, row.run, view, 0)
-    _move_back(session, hold, row, view, 0, kept, behind, repeats)
+    behind = _behind(store, row.run, view, 0, kept)
+    _move_back(session, hold, Left(events, (), 0, kept), behind, repeats)
     if row.agent:
         store.set_due(row.run, fence=hold.fence, due_at=None)
     return behind
@@ -350,9 +359,16 @@ def _forget_cuts(hold: Hold, session: StoreSession, names: Sequence[str]) -> Non
             return
 
 
-def _append_all(journal: Journal, drafts: Sequence[Draft], at: float, status: str | None = None) -> None:
+def _append_all(
+    journal: Journal,
+    drafts: Sequence[Draft],
+    at: float,
+    status: str | None = None,
+    consumed: tuple[str, ...] = (),
+) -> None:
     for first in range(0, len(drafts), APPEND_EVENTS_MAX):
-        drive(journal.append(BLOCKING, drafts[first : first + APPEND_EVENTS_MAX], at, status=status))
+        batch = drafts[first : first + APPEND_EVENTS_MAX]
+        drive(journal.append(BLOCKING, batch, at, status=status, consumed=() if first else consumed))
 
 
 def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> str:
@@ -400,58 +416,6 @@ def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, 
     more = {"effects": repeats, **({"blobs": named} if named else {})}
     made = draft(kind, "", "", {**fields, **more}, dumps(listed))
     return made._replace(blobs=(*made.blobs, *(Blob(address) for address in named)))
-
-
-class Forks(Feature):
-    """The feature of a held run that is a fork."""
-
-    async def entered(self, runtime: Runtime) -> None:
-        """Settle effects that were in flight at the point of the fork."""
-        await settle_from_origin(self.held, runtime, self.held.row)
-
-
-async def settle_from_origin(held: HeldRun, runtime: Runtime, row: RunRow) -> None:
-    """Settle effects that were in flight at the fork, if the origin's journal has their outcome."""
-    waiting = {
-        call.key: call for call in held.view.open_calls() if is_once(call) and call.seq <= row.origin_seq
-    }
-    if row.origin is None or not waiting:
-        return
-    for event in await runtime.store(read_all, held.store, row.origin, after_seq=row.origin_seq):
-        call = waiting.get(event.key)
-        how = _ENDS.get(event.kind) or (
-            fields_of(event.body)["how"] if event.kind == Kind.STEP_SETTLED else None
-        )
-        if call is not None and how in {"done", "failed"}:
-            await _settle(held, runtime, waiting.pop(event.key), event, how)
-
-
-async def _settle(held: HeldRun, runtime: Runtime, call: Call, event: Event, how: str) -> None:
-    assert held.journal is not None
-    body = rewritten(event.body, how=how, via="origin", seq=event.seq)
-    blobs = tuple(Blob(address) for address in values_in(body))
-    settled = Draft(Kind.STEP_SETTLED, call.name, call.key, body, blobs)
-    seq = await held.journal.append(runtime, [settled], held.clock.wall())
-    call.is_open = False
-    call.outcomes.append(Outcome(seq, how == "done", held.add_point(), settled.body))
-
-
-def later_effects(session: StoreSession, run: str, seq: int) -> list[str]:
-    """The names of ``once`` effects after this point: another history from here may repeat them."""
-    started: dict[str, str] = {}
-    found: dict[int, str] = {}
-    for event in read_all(session.store, run):
-        if event.kind == Kind.COMPACTED:
-            found.update({at: name for name, at in effects_in(event)})
-            started.update({call.key: call.name for call in fold([event]).open_calls() if is_once(call)})
-        elif event.kind == Kind.STEP_STARTED and fields_of(event.body).get("effect") == "once":
-            started[event.key] = event.name
-        elif event.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED} and event.key in started:
-            found[event.seq] = started[event.key]
-    row = session.store.find_run(run)
-    children = () if row is None else entries_of(session.store, children_at(session.store, row, seq).later)
-    inner = [entry["step"] for entry in children if entry["effect"] == "once" and entry["how"] == "done"]
-    return [*(name for at, name in sorted(found.items()) if at > seq), *inner]
 
 
 def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:

@@ -13,6 +13,7 @@ from orjson import loads
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import encode
+from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, draft, read_all, written_despite
@@ -96,8 +97,8 @@ def _packed(value: bytes) -> tuple[dict[str, Any], tuple[Blob, ...]]:
 
 
 def _received_by(store: StorePort, run: str) -> set[str]:
-    """The ids of the messages in a run's journal."""
-    events = read_all(store, run)
+    """The ids of the messages in a run's history. Those that a rewind left behind are in its inbox again."""
+    events = effective(read_all(store, run))
     return {fields_of(event.body)["id"] for event in events if event.kind == Kind.MESSAGE_RECEIVED}
 
 

@@ -109,7 +109,7 @@ def _has_budget(held: "HeldRun") -> bool:
 
 
 ROWS: Final = (
-    Row("forks", "lineage.fork_and_rewind:Forks", when=lambda held: held.row.origin is not None),
+    Row("forks", "lineage.outcomes_elsewhere:Forks", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
     Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
     Row("children", "queue.children:Children", letters=("child",)),

@@ -11,7 +11,7 @@ again; after it, the settlement counts.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.run_row_facts import is_from_elsewhere
@@ -121,6 +121,8 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     await inbox.drain(held, work.runtime)
     if not call.is_open:
         return held.next_outcome(call)
+    if call.abandoned:
+        await _take_up_again(work, call)
     if is_for_a_person(held.intent_of(call)):
         raise in_doubt(work, call.doubt or "is to be asked about", call)
     owner_dead = await work.runtime.store(_owner_is_dead, work, call)
@@ -135,6 +137,17 @@ async def settle_recorded(work: "Work", call: Call) -> Outcome | None:
     if decision.act == "tell":
         raise await _tell(work, call.started_at)
     raise in_doubt(work, (call.doubt or "never reported back") + _and(decision), call)
+
+
+_MADE_AGAIN: Final = "; it was abandoned, and the program makes it again"
+
+
+async def _take_up_again(work: "Work", call: Call) -> None:
+    """Record that the program makes a call that a person had given up: it is in doubt again."""
+    before = (call.doubt or "never reported back").removesuffix(_MADE_AGAIN)  # it may be given up twice
+    call.doubt, call.abandoned = before + _MADE_AGAIN, False
+    parts = {"reason": call.doubt}
+    await work.append(draft(Kind.STEP_DOUBTED, work.asked.name, work.asked.key, {}, parts=parts))
 
 
 def _owner_is_dead(work: "Work", call: Call) -> bool:

@@ -24,6 +24,7 @@ from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, take, with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage.outcomes_elsewhere import settle_from_origin
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel
 from holdfast.engine.run.close import let_go, unsettled
@@ -158,7 +159,7 @@ def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
             drive(inbox.drain(held, BLOCKING, enters=True))
             for name in waking(held):
                 held.feature(name)
-            drive(fork_and_rewind.settle_from_origin(held, BLOCKING, row))
+            drive(settle_from_origin(held, BLOCKING, row))
         except BaseException:
             session.heartbeat.remove(journal)
             raise

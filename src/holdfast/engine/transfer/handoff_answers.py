@@ -172,7 +172,9 @@ def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
         found = entries_behind(store, entry["run"], entry["event"] - 1)
     except HoldfastError:  # damaged or erased: what the fork recorded is the best knowledge left
         return entry
-    return next((one for one in found if one["key"] == entry["key"]), entry)
+    # By both keys: that run may have gone back meanwhile, and made the same call as another effect.
+    names = ("key", "idempotency_key")
+    return next((one for one in found if all(one[name] == entry[name] for name in names)), entry)
 
 
 def _intent(call_options: "CallOptions", asked: "RequestedCall", effect: Effect) -> Draft:
