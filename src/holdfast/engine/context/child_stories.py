@@ -32,7 +32,8 @@ def child_stories(store: StorePort, run: str, at_seq: int | None = None) -> Chil
 
 
 def _events(store: StorePort, child: Descendant) -> Iterable[Event] | None:
+    """The events of a child; None if they are damaged, or were pruned before a fork asked for the child."""
     try:
-        return read_all(store, child.run, upto_seq=child.head)
+        return read_all(store, child.run, upto_seq=child.head) or None
     except Corrupt:
         return None
