@@ -109,7 +109,11 @@ def document_of(
         "artifacts": [*_premises(story, {"artifact"})],
         "dependencies": [*_premises(story, {"file", "endpoint"})],
         "promises": writing.listed(
-            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in PROMISES.of(view).values()]
+            "promises",
+            [
+                {**promises.fields_of(p), "events": [*dict.fromkeys(map(story.cite, p.seqs))]}
+                for p in PROMISES.of(view).values()
+            ],
         ),
         "questions": [*_questions(story)],
         **writing.luggage(),
@@ -187,7 +191,7 @@ class _Writing:
 
     def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
         left_out = [*self.left_out]
-        last = self._step(done[-1]) if done else None
+        last = self._step(max(done, key=lambda call: call.outcomes[-1].seq)) if done else None
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
@@ -441,7 +445,7 @@ def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
                 "name": premise.name,
                 "state": state,
                 "facts": facts,
-                "events": [premise.seq],
+                "events": [story.cite(premise.seq)],
             }
 
 
