@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.damage import damage
 
 import holdfast
 from holdfast.model.events import Kind
+from holdfast.stores.url import open_store
 
 calls: list[object] = []
 keys: list[str] = []
@@ -321,3 +323,15 @@ def test_forks_in_async_runs(url: str) -> None:
 
     asyncio.run(main())
     assert calls == [0, 1, 2, 2]
+
+
+def test_one_damaged_row_does_not_hide_the_others(url: str) -> None:
+    """``show`` of a sound run draws its tree, though the row of another run is damaged."""
+    for name in ("a", "broken"):
+        with holdfast.run(name, store=url):
+            pass
+    store = holdfast.store(url)
+    store.fork("a", as_="b")
+    damage(open_store(url), "run", "broken")
+    assert [child.run for child in store.lineage("a").children] == ["b"]
+    assert store.givers() == {}

@@ -491,6 +491,6 @@ class Reading(Examining):
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run that handed its work to this one, with its store and event; empty if there is none."""
-    giver: dict[str, Any] = facts_of(row).get("handed") or {}
+    """The run that handed its work to this one, with its store and event; empty if there is none, or damage."""
+    giver: dict[str, Any] = {} if row.damage else facts_of(row).get("handed") or {}
     return giver
