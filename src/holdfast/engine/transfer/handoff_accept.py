@@ -274,7 +274,10 @@ def _losses(
     store: StorePort, run: str, found: dict[str, Any], source: StorePort | None, fetched: _Fetched
 ) -> Iterator[Loss]:
     yield from _of_giver(store, run, found, source)
-    yield from _still_left_out(found, fetched)
+    in_same_store = found["store"] == store.url
+    for loss in _still_left_out(found, fetched):
+        if loss.what != "fact" or not in_same_store:  # the memory of one store is shared by its runs
+            yield loss
     yield from _of_places(found, source)
     for step in found["pending"]:
         key = " under the giver's key" if "number" in step else ""
