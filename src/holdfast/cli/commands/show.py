@@ -28,9 +28,9 @@ from holdfast.views.run_summary import child_lines, summarize
     default=20,
     show_default=True,
     metavar="N",
-    help="How many steps to list.",
+    help="How many rows of steps to list.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Every step.")
+@click.option("--all", "show_all", is_flag=True, help="Every step, each in its own row.")
 @click.option("--tree", "show_tree", is_flag=True, help="The forks that the run belongs to.")
 @common_options
 def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
@@ -75,8 +75,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})
     else:
-        shown = len(summary.steps) if show_all else steps
-        render.show(run_blocks(summary, command_builder(url), steps_max=shown))
+        render.show(run_blocks(summary, command_builder(url), steps_max=steps, every_step=show_all))
 
 
 def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
