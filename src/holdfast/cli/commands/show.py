@@ -18,6 +18,7 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import BranchLine, branch_lines
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.run_summary import child_lines, summarize
+from holdfast.views.value_text import status_word
 
 
 @click.command(short_help="Show a run in full, or one point or event of it.")
@@ -89,7 +90,7 @@ def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
         [
             Span(line.rails, "dim"),
             Span(line.run, "strong" if line.run == run else "plain"),
-            Span(f"  {line.status}", "dim"),
+            Span(f"  {status_word(line.status)}", "dim"),
             Span(_origin_words(line, givers.get(line.run)), "dim"),
         ]
         for line in lines
