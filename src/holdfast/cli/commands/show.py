@@ -10,6 +10,7 @@ from holdfast.cli.options import command_builder, command_builder_for, common_op
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
+from holdfast.cli.suggestions import did_you_mean, label_names
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.errors import PointPruned
 from holdfast.model.events import Event
@@ -116,8 +117,10 @@ def _show_place(store: Store, place: Place, at: CommandBuilder, *, as_json: bool
     if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
         raise gone
     if event is None:
+        meant = did_you_mean(place.label, label_names(events)) if place.label else ""
         raise RefusedError(
-            _absence(place, events), f"`{at.holdfast('log', place.run)}` lists what is recorded"
+            _absence(place, events),
+            " ".join(filter(None, [meant, f"`{at.holdfast('log', place.run)}` lists what is recorded"])),
         )
     step = step_detail(place.run, events, event, store.content) if place.seq is None else None
     detail = step or event_detail(place.run, event, store.content(event))
