@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.api.store.artifacts import Files
@@ -17,7 +18,7 @@ from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.handoff import Accepted
 from holdfast.model.prune_report import Pin, PruneReport
-from holdfast.model.retention import RETENTION, Retention
+from holdfast.model.retention import Keep, Retention
 from holdfast.model.run_info import EffectBehind, Rewound, RunInfo
 
 if TYPE_CHECKING:
@@ -255,9 +256,17 @@ class Moving(Files):
         return erase(self._session, check_run_id(run), flatten=flatten)
 
     def prune(
-        self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
+        self,
+        run: str | None = None,
+        *,
+        policy: Retention | Mapping[str, Keep] = MappingProxyType({}),
+        dry_run: bool = False,
     ) -> PruneReport:
         """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
+
+        Each run is pruned by the policy that its program declared. A mapping changes some classes of it, as
+        ``{"checkpoints": Keep(last=5)}``; a ``Retention`` replaces it. Finished runs go only by what is
+        given.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
         half-way, call it again.

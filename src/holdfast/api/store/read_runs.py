@@ -13,7 +13,7 @@ from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
-from holdfast.core.journal.run_status import status_seen
+from holdfast.core.journal.run_status import row_status
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.promises import PROMISES
@@ -484,13 +484,13 @@ class Reading(Examining):
 
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None
-        status = status_seen(row.status, row.lease, holder, self._session.clock.wall())
+        status = row_status(row, holder, self._session.clock.wall())
         if row_damage(row):
             status = "damaged"
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run that handed its work to this one, with its store and event; empty if there is none, or damage."""
+    """The run that handed its work to this one, with its store and event; else empty, also if damaged."""
     giver: dict[str, Any] = {} if row.damage else facts_of(row).get("handed") or {}
     return giver

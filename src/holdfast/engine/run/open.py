@@ -417,6 +417,10 @@ def attempt_of(
         fields["budget"] = {
             name: value for name, value in entry.budget._asdict().items() if value is not None
         }
+    if entry.retention != RETENTION:
+        from holdfast.core.prune.declared_policy import recorded_policy  # late: most programs declare none
+
+        fields["retention"] = recorded_policy(entry.retention)
     if entry.premises:
         fields["premises"] = entry.premises
     if entry.roots:
