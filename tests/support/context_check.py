@@ -7,7 +7,7 @@ two of them, or after a recorded time.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import combinations
@@ -39,6 +39,8 @@ _SORTS: Final = {
     "value": _VALUE,
     "name": _NAME,
     "call": _CALL,
+    "child": _NAME,
+    "steps": r"\d[\d,]* steps?",
     "calls": rf"(?:{_CALL}|…|, )+",
     "n": r"\d[\d,]*",
     "times": r"\d[\d,]*",
@@ -49,6 +51,7 @@ _SORTS: Final = {
 _SLOT: Final = re.compile(r"\{([a-z]+)(\d?)\}")
 _TOKENS: Final = re.compile(rf"{_STRING}|{_NUMBER}|[A-Za-z_][A-Za-z0-9_.-]*")
 _BARE: Final = frozenset({"true", "false", "null"})
+_STEP_ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED, Kind.STEP_OVERRIDDEN})
 
 
 class Problem(NamedTuple):
@@ -58,8 +61,14 @@ class Problem(NamedTuple):
     problem: str
 
 
-def verify(context: Context, events: Sequence[Event], read: Whole) -> list[Problem]:
-    """What these events do not confirm in a context; empty if all is well."""
+def verify(
+    context: Context,
+    events: Sequence[Event],
+    read: Whole,
+    children: Mapping[str, Sequence[Event]] | None = None,
+) -> list[Problem]:
+    """What these events, and those of its children by name, do not confirm in a context; empty if all is well."""
+    kin = {name: _Child(own, read) for name, own in (children or {}).items()}
     known = {event.seq: event for event in events}
     intents: dict[str, Event] = {}
     contents: dict[int, _Content] = {}
@@ -70,7 +79,7 @@ def verify(context: Context, events: Sequence[Event], read: Whole) -> list[Probl
     problems = [
         Problem(line.text, problem)
         for line in context.lines
-        for problem in _judge(context.style, line, known, contents)
+        for problem in _judge(context.style, line, known, contents, kin)
     ]
     return problems + [Problem("(the text)", problem) for problem in _judge_text(context, known)]
 
@@ -96,7 +105,11 @@ def _judge_text(context: Context, known: dict[int, Event]) -> Iterator[str]:
 
 
 def _judge(
-    style: Style, line: Line, known: dict[int, Event], contents: dict[int, "_Content"]
+    style: Style,
+    line: Line,
+    known: dict[int, Event],
+    contents: dict[int, "_Content"],
+    kin: Mapping[str, "_Child"],
 ) -> Iterator[str]:
     if not line.refs:
         yield "cites nothing"
@@ -109,7 +122,7 @@ def _judge(
     found: list[str] = []
     for phrase in [phrase for phrase in PHRASES.values() if phrase.section == line.section]:
         for facts in _readings(phrase, style, line.text):
-            wrong = [*_misplaced(phrase, cited, own), *_untrue(facts, cited, own)]
+            wrong = [*_misplaced(phrase, cited, own), *_untold(facts, cited, own, kin)]
             if not wrong:
                 return
             found = found or wrong
@@ -157,6 +170,30 @@ def _readings(phrase: Phrase, style: Style, text: str) -> Iterator[list[tuple[st
 
 
 # -- look facts up -------------------------------------------------------------------------------------------
+
+
+def _untold(
+    facts: list[tuple[str, str]],
+    cited: Sequence[Event],
+    own: Sequence["_Content"],
+    kin: Mapping[str, "_Child"],
+) -> Iterator[str]:
+    """What is untrue in the cited events, or in the journal of the child that the sentence is about."""
+    names = [fact for sort, fact in facts if sort == "child"]
+    if not names:
+        yield from _untrue(facts, cited, own)
+        return
+    child = kin.get(loads(names[0]) if names[0].startswith('"') else names[0])
+    if child is None:
+        yield f"{names[0]} is no child"
+        return
+    yield from (
+        f"{fact} is not how many steps have ended"
+        for sort, fact in facts
+        if sort == "steps" and fact.split()[0] != f"{child.steps:,}"
+    )
+    rest = [(sort, fact) for sort, fact in facts if sort not in {"child", "steps"}]
+    yield from _untrue(rest, child.events, child.contents)
 
 
 def _untrue(
@@ -241,6 +278,16 @@ _JUDGES: Final[dict[str, Callable[[str, Sequence[Event], Sequence["_Content"]], 
     "when": _is_moment,
     "seq": _is_event,
 }
+
+
+class _Child:
+    """The journal of a child."""
+
+    def __init__(self, events: Sequence[Event], read: Whole) -> None:
+        intents = {event.key: event for event in events if event.kind == Kind.STEP_STARTED}
+        self.events = events
+        self.contents = [_Content(event, intents.get(event.key), read) for event in events]
+        self.steps = len({event.key for event in events if event.kind in _STEP_ENDS})
 
 
 class _Content:

@@ -285,6 +285,19 @@ def test_messages_of_any_shape() -> None:
     ]
 
 
+def test_a_repair_replaces_the_end_of_the_conversation() -> None:
+    """The messages behind those that it keeps are not told any more. A drop before it counts.
+
+    Seen before: the replaced messages were told beside the new ones.
+    """
+    journal = Journal().start()
+    journal.mark("messages", [{"role": "user", "content": text} for text in ("a", "b", "broken")])
+    journal.mark("messages dropped", {"first": 1})
+    journal.add(Kind.MARK, "messages mended", "", keep=1, upto=4, value=[{"role": "user", "content": "new"}])
+    journal.mark("messages", [{"role": "user", "content": "c"}])
+    assert lines(journal, "said", style="full") == ['user: "b" #3', 'user: "new" #5', 'user: "c" #6']
+
+
 def test_a_finished_run_tells_its_result() -> None:
     """And nothing comes next."""
     journal = Journal().start()

@@ -6,6 +6,7 @@ import pytest
 from tests.support.context_check import verify
 from tests.unit.journals import Journal, completion
 
+from holdfast.core.context.child_lines import Children, ChildStory
 from holdfast.core.context.context import context_of, rendered
 from holdfast.model.context import Context, Style
 from holdfast.model.events import Kind
@@ -174,3 +175,20 @@ def test_a_compacted_history_is_cited_by_what_stands_for_it() -> None:
     told = context(journal)
     assert [line.text for line in told.lines] == ["Of the 90 events before only what they came to is kept."]
     assert problems(journal, told) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("kid is finished", "cat is finished"), ("1 step", "2 steps"), ('"a paper"', '"a book"')],
+)
+def test_a_lie_about_a_child_is_found(before: str, after: str) -> None:
+    """Its name, how many steps have ended, its result."""
+    journal, kid = history(), Journal().start("Write")
+    kid.step("look", 1)
+    kid.add(Kind.RUN_FINISHED, value="a paper")
+    children = Children([ChildStory("kid", is_over=True, is_held=False, read=lambda: kid.events)], ["r"])
+    honest = context_of(journal.events, journal.look, is_held=True, children=children)
+    assert verify(honest, journal.events, journal.whole, {"kid": kid.events}) == []
+    lines = tuple(line._replace(text=line.text.replace(before, after)) for line in honest.lines)
+    lying = honest._replace(lines=lines, text=honest.text.replace(before, after))
+    assert len(verify(lying, journal.events, journal.whole, {"kid": kid.events})) == 1

@@ -118,3 +118,9 @@ def test_which_questions_a_new_one_takes_the_place_of() -> None:
     assert [q.key for q in superseded(old, Place("", "a", False), frozenset())] == ["same"]
     assert superseded(old, Place("", "a", False), frozenset({"same"})) == []
     assert superseded(old, Place("", "a", True), frozenset()) == []
+
+
+def test_an_exact_choice_goes_before_one_in_another_case() -> None:
+    """Seen before: the first of both was taken, whatever was typed."""
+    wants = wants_of(None, ["Prod", "prod"])
+    assert [read_typed(wants, text) for text in ("prod", "Prod", "PROD")] == ["prod", "Prod", "Prod"]

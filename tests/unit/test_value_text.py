@@ -3,7 +3,8 @@
 import pytest
 from orjson import loads
 
-from holdfast.core.text.value_text import literal, money, one_line, quoted, readable
+from holdfast.core.text.times import span
+from holdfast.core.text.value_text import literal, money, one_line, quoted, readable, size
 
 
 def test_blanks_that_are_not_shown_do_not_push_out_what_is() -> None:
@@ -87,3 +88,28 @@ def test_types_are_told_by_their_content() -> None:
     assert literal({"$": "dict", "v": [[{"$": "tuple", "v": [1, 2]}, 3]]}, 40) == '{"[1, 2]": 3}'
     assert literal({"$": "decimal", "v": "1.50"}, 40) == '"1.50"'
     assert literal({"$": "enum", "type": "m:C", "name": "RED"}, 40) == '"RED"'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.00099949, "999 µs"),
+        (0.0009996, "1 ms"),
+        (0.9996, "1.0 s"),
+        (9.96, "10 s"),
+        (59.7, "1 min 0 s"),
+        (119.7, "2 min 0 s"),
+        (61.2, "1 min 1 s"),
+        (3599.7, "1 h 0 min"),
+        (86_399.9, "23 h 59 min"),
+        (float("inf"), "inf s"),
+    ],
+)
+def test_a_duration_is_rounded_into_the_next_unit(seconds: float, text: str) -> None:
+    """Seen before: ``1 min 60 s``."""
+    assert span(seconds) == text
+
+
+def test_a_size_is_rounded_into_the_next_unit() -> None:
+    """Seen before: ``1000 kB``."""
+    assert [size(n) for n in (999, 1000, 999_499, 999_900)] == ["999 bytes", "1 kB", "999 kB", "1.0 MB"]

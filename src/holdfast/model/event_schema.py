@@ -71,8 +71,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         {
             "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?", "uid":
             "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?", "packages": "names?",
-            "again": "list?", "budget": "object|null?", "premises": "object?", "roots": "texts?", "served":
-            "bool?", "attended": "object?",
+            "again": "list?", "budget": "object|null?", "retention": "object|null?", "premises": "object?",
+            "roots": "texts?", "served": "bool?", "attended": "object?",
         },
     ),
     Kind.JOURNAL_CUT: Schema({"events": "count", "by": "text"}),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import InputsChanged, RunHeld
+from holdfast.engine.lineage import child_birth, descendants
+from holdfast.errors import InputsChanged, PointPruned, RunHeld, TooLarge, UnknownRun
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
 
@@ -329,3 +330,83 @@ def test_a_rewind_waits_for_nobody(url: str) -> None:
         store.rewind("talk@2")
     assert {run: store.get(run).head for run in runs_in(url)} == heads
     port.release("talk/second/deep", fence=grant.lease.fence)
+
+
+def cut_short(run: holdfast.Run) -> None:
+    with holdfast.run("kid", inputs={"topic": "a"}) as child:
+        if child.restore(None) is None:
+            publish("one")
+            child.checkpoint({"number": 0})
+        raise Stop
+
+
+def goes_on(run: holdfast.Run) -> Any:
+    """A child that restores its state: its history can be compacted."""
+    with holdfast.run("kid", inputs={"topic": "a"}) as child:
+        state = child.restore(None)
+        if state is None:
+            publish("one")
+            state = {"number": 0}
+        for number in range(state["number"], 6):
+            child.step("work", len, "x" * number)
+            child.checkpoint({"number": number + 1})
+        child.finish("done")
+    return child.result
+
+
+def test_a_borrowed_child_whose_cut_was_pruned(url: str) -> None:
+    """The fork is told so when it asks for the child; nothing is repeated, and the child is not begun anew."""
+    with pytest.raises(Stop), holdfast.run("talk", store=url) as entered:
+        cut_short(entered)
+    store = holdfast.store(url)
+    store.fork("talk", as_="try")
+    enter(url, "talk", goes_on)
+    policy = holdfast.Retention(checkpoints=holdfast.Keep(last=1), compact_events=1)
+    assert any(line.run == "talk/kid" for line in store.prune("talk/kid", policy=policy).runs)
+    for _ in range(2):
+        with pytest.raises(PointPruned) as refused:
+            enter(url, "try", goes_on)
+        assert refused.value.run == "talk/kid"
+    assert published() == ["one"]
+    assert "try/kid" not in runs_in(url)
+    told = [line.text for line in store.context("try").lines if line.section == "children"]
+    assert told == ["kid exists, and its journal cannot be read"]
+
+
+def test_a_borrowed_child_that_is_gone(url: str) -> None:
+    """Its row was deleted behind our back: UnknownRun, and nothing is repeated."""
+    enter(url, "talk", editor)
+    holdfast.store(url).fork("talk", as_="try")
+    port = open_store(url)
+    grant = port.acquire("talk/first", at=0.0, lease_s=60)
+    row = port.find_run("talk/first")
+    assert row is not None
+    assert port.delete_run("talk/first", fence=grant.lease.fence, revision=row.revision)
+    with pytest.raises(UnknownRun, match="talk/first"):
+        enter(url, "try", editor)
+    assert published() == ["first", "deep", "second"]
+
+
+def test_more_children_than_a_row_can_name(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fork or rewind is refused before anything is written."""
+    enter(url, "talk", editor)
+    store = holdfast.store(url)
+    before = runs_in(url)
+    monkeypatch.setattr(descendants, "CHILDREN_BORROWED_MAX", 2)
+    with pytest.raises(TooLarge, match="the descendants of the run"):
+        store.fork("talk", as_="try")
+    monkeypatch.setattr(descendants, "CHILDREN_BORROWED_MAX", 0)
+    with pytest.raises(TooLarge):
+        store.rewind("talk@2")
+    assert runs_in(url) == before
+
+
+def test_a_child_whose_origin_changes_all_the_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fork's program gets StoreUnavailable, and borrows the child when it is run again."""
+    enter(url, "talk", editor)
+    holdfast.store(url).fork("talk", as_="try")
+    with monkeypatch.context() as patched:
+        patched.setattr(child_birth, "branch", lambda *_, **__: None)
+        with pytest.raises(holdfast.StoreUnavailable, match="changes faster"):
+            enter(url, "try", editor)
+    assert enter(url, "try", editor) == ["first", "deep", "second"]

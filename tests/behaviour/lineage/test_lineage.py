@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.damage import damage
 
 import holdfast
 from holdfast.model.events import Kind
+from holdfast.stores.url import open_store
 
 calls: list[object] = []
 keys: list[str] = []
@@ -57,7 +59,7 @@ def test_a_fork_shares_what_was_recorded_up_to_its_point(url: str) -> None:
     """The first two steps are answered, the third runs again; the origin is untouched; nothing is copied."""
     attempt(url, three)
     info = holdfast.store(url).fork("a@2", as_="b")
-    assert (info.run, info.status) == ("b", "queued")
+    assert (info.run, info.status) == ("b", "not_begun")
     assert own_events(url, "b") == 0
     before = own_events(url, "a")
     assert attempt(url, three, "b") == [0, 1, 2]
@@ -321,3 +323,15 @@ def test_forks_in_async_runs(url: str) -> None:
 
     asyncio.run(main())
     assert calls == [0, 1, 2, 2]
+
+
+def test_one_damaged_row_does_not_hide_the_others(url: str) -> None:
+    """``show`` of a sound run draws its tree, though the row of another run is damaged."""
+    for name in ("a", "broken"):
+        with holdfast.run(name, store=url):
+            pass
+    store = holdfast.store(url)
+    store.fork("a", as_="b")
+    damage(open_store(url), "run", "broken")
+    assert [child.run for child in store.lineage("a").children] == ["b"]
+    assert store.givers() == {}

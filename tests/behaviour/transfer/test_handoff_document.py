@@ -256,7 +256,7 @@ def test_another_store_goes_on_with_it(tmp_path: Path) -> None:
     taken = other.accept(document, as_="debt-writer")
     assert (taken.run, taken.giver, taken.event, taken.is_new) == ("debt-writer", "debt", 9, True)
     assert taken.losses == ()
-    assert other.get("debt-writer").status == "queued"
+    assert other.get("debt-writer").status == "not_begun"
     again = other.accept(document, as_="debt-writer")
     assert (again.is_new, again._replace(is_new=True)) == (False, taken)
     with holdfast.run("debt-writer", store=other) as run:
@@ -269,3 +269,35 @@ def test_another_store_goes_on_with_it(tmp_path: Path) -> None:
     assert verify(context, other.events("debt-writer"), lambda address: read_blob(other._port, address)) == []
     started = other.content(other.events("debt-writer")[0])
     assert started["handed_over"]["run"] == "debt"
+
+
+def test_the_last_step_is_the_one_that_ended_last(tmp_path: Path) -> None:
+    """Of two that overlap, the outer one began first and ended last. Seen before: the one that began last."""
+    store = holdfast.store(tmp_path / "holdfast.db")
+    with pytest.raises(KeyError), holdfast.run("debt", store=store) as run:
+        run.step("outer", lambda: run.step("inner", survey))
+        raise KeyError
+    assert store.handoff("debt")["last_step"]["step"] == "outer"
+
+
+def test_what_a_document_cites_is_there_after_compaction(tmp_path: Path) -> None:
+    """A premise and a promise of the replaced range cite the event that replaced it."""
+    store = holdfast.store(tmp_path / "holdfast.db")
+    for name in ("report.md", "data.csv"):
+        (tmp_path / name).write_text("draft")
+    with pytest.raises(KeyError), holdfast.run("debt", store=store) as run:
+        run.restore(None)
+        run.promise("send it", to="Ada")
+        run.depends_on(tmp_path / "data.csv")
+        run.artifact(tmp_path / "report.md")
+        for number in range(5):
+            run.step("work", len, "x" * number)
+            run.checkpoint(number)
+        raise KeyError
+    store.prune("debt", policy=holdfast.Retention(checkpoints=holdfast.Keep(last=1), compact_events=1))
+    there = {event.seq for event in store.events("debt")}
+    assert 1 not in there
+    document = store.handoff("debt")
+    cited = [one for part in ("promises", "dependencies", "artifacts") for one in document[part]]
+    assert len(cited) == 3
+    assert all(set(one["events"]) <= there for one in cited), cited

@@ -36,6 +36,7 @@ from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
+from holdfast.core.journal.run_status import SET_ASIDE
 from holdfast.core.text.times import ago, moment
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.model.event_fields import contents_of
@@ -59,7 +60,7 @@ from holdfast.views.resume_plan import (
 from holdfast.views.value_text import count, status_word
 
 _EVERYTHING = 1 << 40
-_OVER = OVER | {Status.SEALED, Status.IMPORTING}
+_OVER = OVER | {Status.SEALED, Status.IMPORTING, Status.QUEUED, SET_ASIDE}
 
 
 @click.command(short_help="Start a run's program again, in its own directory.")
@@ -153,7 +154,6 @@ def command(
 
 def _last(store: Store) -> RunInfo:
     for info in store.runs(limit=_EVERYTHING):
-        # A new fork is queued too, and has the attempts of the run it was forked from.
         if info.status not in _OVER and _can_go_on(store, info):
             return info
     raise RefusedError(
@@ -166,7 +166,7 @@ def _can_go_on(store: Store, info: RunInfo) -> bool:
         attempts = store.view(info.run).attempts
     except Corrupt:  # `doctor` reports it; look for another run that can be resumed
         return False
-    return info.status != "queued" or bool(attempts)
+    return bool(attempts)  # a new fork has those of the run it was forked from
 
 
 def _check(store: Store, info: RunInfo) -> RunInfo:

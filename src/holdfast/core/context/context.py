@@ -1,8 +1,8 @@
 """The context: a text of limited length with which a fresh model continues a run. Each line cites its events.
 
-It is made from the journal alone: no clock, no processes, no files. So the same journal gives the same bytes
-in any process, and nothing in it is invented (``tests/support/context_check`` checks that). Reading a context
-does not change it.
+It is made from the journals of the run and its children alone: no clock, no processes, no files. So the same
+journals give the same bytes in any process, and nothing in it is invented (``tests/support/context_check``
+checks that). Reading a context does not change it.
 
 If the budget is too small for all lines, the most valuable ones are chosen: a few of the newest lines of each
 section in the order of ``VALUE``, then the next few. In the text, sections are in the order of
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
+from holdfast.core.context.child_lines import Children
 from holdfast.core.context.narrator import Entry, Narrator
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story
@@ -35,6 +36,7 @@ VALUE: Final = (
     "asked",
     "waits",
     "warned",
+    "children",
     "plan",
     "promised",
     "told",
@@ -70,6 +72,7 @@ def context_of(
     style: Style = "summary",
     count: Count | None = None,
     is_held: bool = False,
+    children: Children | None = None,
 ) -> Context:
     """The context of these events. ``is_held``: the last attempt is running, so its open calls are under way.
 
@@ -77,7 +80,7 @@ def context_of(
     budget is too small for one line; the error names the least that is needed.
     """
     check_options(budget_tokens, style)
-    entries = Narrator(Story(events), read, style, is_held=is_held).entries()
+    entries = Narrator(Story(events), read, style, is_held=is_held, children=children or Children()).entries()
     return _Fitting(entries, style, _checked(count or estimate)).fit(budget_tokens)
 
 

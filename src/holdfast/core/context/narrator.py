@@ -8,20 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from holdfast.core.context.child_lines import ChildLines, Children
+from holdfast.core.context.conversation_lines import ConversationLines
 from holdfast.core.context.handover_lines import HandoverLines
 from holdfast.core.context.inline_text import Words
 from holdfast.core.context.sentences import PHRASES, sentence
 from holdfast.core.context.story import Failure, Mark, Story, is_done
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.view_parts import Attempt
-from holdfast.core.llm.conversation_fold import CONVERSATION
 from holdfast.core.llm.reasoning import (
     Read,
-    Thought,
     model_of,
     speech_of,
     standing,
-    thoughts_in,
     value_in,
 )
 from holdfast.core.llm.streams import fold_partial
@@ -64,7 +63,15 @@ class Entry(NamedTuple):
 class Narrator:
     """Makes the entries of one story, in one style."""
 
-    def __init__(self, story: Story, read: Read, style: Style, *, is_held: bool) -> None:
+    def __init__(
+        self,
+        story: Story,
+        read: Read,
+        style: Style,
+        *,
+        is_held: bool,
+        children: Children,
+    ) -> None:
         self._story = story
         self._read = read
         self._style: Style = style
@@ -73,6 +80,8 @@ class Narrator:
         words = Words(self._chars)
         self._quote, self._name, self._call, self._calls = words.quote, words.name, words.call, words.calls
         self._handover_lines = HandoverLines(story, read, words, self._say)
+        self._conversation_lines = ConversationLines(story, read, words, self._chars, self._later)
+        self._child_lines = ChildLines(story, read, words, self._chars, children)
         self._doubted, self._open = story.open_calls(is_held=is_held)
 
     def entries(self) -> list[Entry]:
@@ -88,9 +97,9 @@ class Narrator:
             self._done,
         ]
         if self._style == "full":
-            sections += [self._said, self._thought]
-        sections += [self._plan, self._handover_lines.promised, self._now, self._doubt, self._next]
-        return [entry for section in sections for entry in section()]
+            sections += [self._conversation_lines.said, self._conversation_lines.thought]
+        sections += [self._plan, self._handover_lines.promised, self._now, self._children, self._doubt]
+        return [entry for section in (*sections, self._next) for entry in section()]
 
     # -- what happened before --------------------------------------------------------------------------------
 
@@ -255,6 +264,8 @@ class Narrator:
 
     def _done(self) -> Iterator[Entry]:
         for call in sorted(self._story.done(), key=lambda call: call.outcomes[-1].seq):
+            if call.key in self._child_lines.steps:
+                continue
             refs = (self._story.cite(call.outcomes[-1].seq),)
             yield Entry("done", refs, partial(self._result, call))
 
@@ -287,53 +298,6 @@ class Narrator:
         if speech.texts:
             return self._sentence("answer", {**facts, "quote2": self._quote(speech.texts[0])})
         return self._sentence("answer calls", facts) if speech.calls else ""
-
-    # -- conversation and thoughts ---------------------------------------------------------------------------
-
-    def _said(self) -> Iterator[Entry]:
-        """The messages of the conversation that were not dropped."""
-        # A record that cannot be read has an unknown number of messages. Then a later drop cannot be counted
-        # from the beginning, so it drops everything before it.
-        standing: list[tuple[int, Any]] = []
-        is_whole = True
-        for said in CONVERSATION.of(self._story.view).messages:
-            value = value_in(said.body or b"{}", self._read)
-            if said.is_drop:
-                del standing[: value["first"] if is_whole and isinstance(value, dict) else None]
-            elif isinstance(value, list):
-                standing += [(self._story.cite(said.seq), message) for message in value]
-            else:
-                is_whole = False
-        for seq, message in standing:
-            yield Entry("said", (seq,), partial(self._message, message))
-
-    def _message(self, message: Any) -> str:
-        fields = message if isinstance(message, dict) else {}
-        fields = fields["v"] if isinstance(fields.get("v"), dict) else fields
-        role = fields.get("role")
-        facts = {"name": self._name(role)} if isinstance(role, str) and role else {}
-        speech = speech_of(message)
-        if speech.calls:
-            facts["calls"] = self._calls(speech.calls)
-        if speech.texts:
-            return self._sentence("message", {**facts, "quote": self._quote(speech.texts[0])})
-        if speech.calls:
-            return self._sentence("message calls", facts)
-        return self._sentence(
-            "message parts", {**facts, "value": literal(fields.get("content", message), self._chars)}
-        )
-
-    def _thought(self) -> Iterator[Entry]:
-        for thought in thoughts_in(self._story.events.values(), self._read):
-            refs = tuple(self._story.cite(seq) for seq in thought.seqs)
-            yield Entry("thought", refs, partial(self._reasoned, thought))
-
-    def _reasoned(self, thought: Thought) -> str:
-        text = self._quote(thought.text)
-        if not thought.call:
-            return self._sentence("thought", {"quote": text})
-        phrase = "reasoning so far" if thought.is_partial else "reasoning"
-        return self._sentence(phrase, {"name": self._name(thought.call), "quote": text})
 
     # -- the plan, and the present ---------------------------------------------------------------------------
 
@@ -417,7 +381,13 @@ class Narrator:
                 facts[fact] = moment(at)
         return facts
 
+    def _children(self) -> Iterator[Entry]:
+        for refs, write in self._child_lines.states():
+            yield self._later("children", refs, write)
+
     def _doubt(self) -> Iterator[Entry]:
+        for cited, facts in self._child_lines.doubts():
+            yield self._say("child doubted", cited, **facts)
         for call in self._doubted:
             doubt = self._story.doubts.get(call.key)
             facts = {"call": self._call(call), "when": moment(call.started_at)}
@@ -472,6 +442,10 @@ class Narrator:
 
     def _say(self, phrase: str, refs: Sequence[int], **facts: str) -> Entry:
         return Entry(PHRASES[phrase].section, tuple(refs), partial(self._sentence, phrase, facts))
+
+    def _later(self, section: str, refs: tuple[int, ...], facts_of: Callable[[], tuple[str, Facts]]) -> Entry:
+        """An entry whose phrase and facts are only read if it is shown."""
+        return Entry(section, refs, lambda: self._sentence(*facts_of()))
 
     def _sentence(self, phrase: str, facts: Facts) -> str:
         return sentence(phrase, self._style, facts)

@@ -7,7 +7,8 @@ check can prove that a context says only what the journal says.
 
 The sorts of facts: ``quote`` a recorded text as a JSON string; ``value`` a recorded value as JSON; ``name`` a
 recorded name, without quotes if it is a plain word; ``call`` a recorded call with its arguments, and
-``calls`` several; ``n`` a recorded number; ``times`` how many events are cited; ``span`` a time between two
+``calls`` several; ``child`` the name of a child, whose journal has the other facts; ``steps`` how many of its
+steps have ended; ``n`` a recorded number; ``times`` how many events are cited; ``span`` a time between two
 events; ``when`` a recorded moment; ``seq`` an event. A digit at the end distinguishes facts of one sort.
 """
 
@@ -38,6 +39,7 @@ SECTIONS: Final = {
     "warned": ("Warnings", "warned"),
     "asked": ("Open questions", "asked"),
     "waits": ("Waiting", "waits"),
+    "children": ("Children", "child"),
     "doubt": ("In doubt", "in doubt"),
     "next": ("Next", "next"),
     "left": ("Left out", "left out"),
@@ -96,6 +98,11 @@ def _item(summary: str, facts: str, *needs: frozenset[str]) -> Phrase:
 def _promise(summary: str, facts: str) -> Phrase:
     """A promise, by its id."""
     return Phrase("promised", f"{{name}}: {summary}", f"{{name}} {facts}", PROMISED)
+
+
+def _child(summary: str, facts: str) -> Phrase:
+    """The state of a child. It cites the event of this run that names the child, or the first one."""
+    return Phrase("children", f"{{child}} {summary}", f"{{child}} {facts}", ANY)
 
 
 PHRASES: Final[dict[str, Phrase]] = {
@@ -333,6 +340,13 @@ PHRASES: Final[dict[str, Phrase]] = {
         "{name}[ for {quote1}][ since {when1}][ until {when2}][ because {quote2}]",
         _of(Kind.WAIT_STARTED, Kind.COMPACTED),
     ),
+    "child doubted": Phrase(
+        "doubt",
+        "In child {child}: {call} was begun at {when}, and it is not known whether it happened[ ({quote})]. "
+        "Do not repeat it.",
+        "child {child}: {call} begun {when}, unknown whether it happened[ ({quote})], do not repeat",
+        ANY,
+    ),
     "doubted": Phrase(
         "doubt",
         "{call} was begun at {when}, and it is not known whether it happened[ ({quote})]. Do not repeat it.",
@@ -340,6 +354,24 @@ PHRASES: Final[dict[str, Phrase]] = {
         BEGUN | {Kind.STEP_DOUBTED},
         (BEGUN,),
     ),
+    # -- children --------------------------------------------------------------------------------------------
+    "child finished": _child(
+        "is finished after {steps}[; its result is {value}]", "finished, {steps}[ = {value}]"
+    ),
+    "child cancelled": _child("was cancelled after {steps}[: {quote}]", "cancelled, {steps}[: {quote}]"),
+    "child queued": _child("has not begun", "not begun"),
+    "child asks": _child("waits for an answer to {quote}, after {steps}", "asks {quote}, {steps}"),
+    "child waits": _child(
+        "waits[ for {quote1}][ until {when}][, because {quote2}], after {steps}",
+        "waits[ for {quote1}][ until {when}][ because {quote2}], {steps}",
+    ),
+    "child running": _child("is under way, after {steps}", "under way, {steps}"),
+    "child failed": _child(
+        "failed after {steps}[ with {name}][: {quote}]", "failed, {steps}[, {name}][: {quote}]"
+    ),
+    "child paused": _child("was paused after {steps}[: {quote}]", "paused, {steps}[: {quote}]"),
+    "child unfinished": _child("is not finished, after {steps}", "unfinished, {steps}"),
+    "child unread": _child("exists, and its journal cannot be read", "unreadable"),
     "finished": Phrase(
         "next", "The run is finished[; its result is {value}].", "finished[ {value}]", _of(Kind.RUN_FINISHED)
     ),

@@ -25,6 +25,8 @@ class Descendant(NamedTuple):
     run: str
     head: int
     created_at: float
+    is_over: bool = False
+    owner: str = ""
 
 
 class ChildrenAt(NamedTuple):

@@ -155,7 +155,8 @@ def read_typed(wants: Wants, text: str) -> Any:
     if wants.kind == "bool" and stripped.casefold() in _YES | _NO:
         return stripped.casefold() in _YES
     if wants.kind == "choice":
-        found = [choice for choice in wants.choices if _typed_as(choice, stripped)]
+        exact = [choice for choice in wants.choices if str(choice) == stripped]
+        found = exact or [choice for choice in wants.choices if _typed_as(choice, stripped)]
         if found:
             return found[0]
     try:

@@ -1,5 +1,6 @@
 """Writes moments and durations for people. Times are in UTC."""
 
+from math import isfinite
 from time import gmtime, strftime
 from typing import Final
 
@@ -28,18 +29,21 @@ def ago(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in its two largest units."""
+    """A duration in its two largest units; 59.7 s is a minute."""
     seconds = max(0.0, seconds)
-    if seconds < 0.001:
+    if seconds < 0.000_999_5:
         return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
+    if seconds < 0.999_5:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    if seconds < 86_400:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
-    return f"{seconds // 86_400:.0f} d {seconds % 86_400 // 3600:.0f} h"
+    if not isfinite(seconds):  # imported events may claim any time
+        return f"{seconds} s"
+    whole = round(seconds) if seconds < 3600 else int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"

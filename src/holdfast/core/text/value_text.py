@@ -67,7 +67,7 @@ def size(size_bytes: int) -> str:
     """``20 kB``, ``3.4 MB``."""
     if size_bytes < 1000:
         return f"{size_bytes} bytes"
-    if size_bytes < 1_000_000:
+    if size_bytes < 999_500:  # what would be rounded to 1000 kB is written in MB
         return f"{size_bytes / 1000:.0f} kB"
     return f"{size_bytes / 1_000_000:.1f} MB"
 

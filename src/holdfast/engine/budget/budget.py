@@ -4,31 +4,30 @@ An attempt starts with what the journal says was spent, and counts from there. I
 is counted exactly once, because it is counted when its outcome is about to be recorded. Crash windows: before
 the outcome is recorded, the call is made again and was never counted; after it, the journal has it.
 
-The budget of a run covers its descendants. Those of this process are counted as they spend; those that
-workers run are counted when the attempt reads their journals, before its first model call.
+The budget of a run covers its descendants. Those of this process are counted as they spend, those of other
+processes by what they have recorded: see ``family_spending``.
 """
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import Limit, Verdict, judge, plus, total
+from holdfast.engine.budget.family_spending import Ancestor, Descendants, ancestor
 from holdfast.engine.budget.price_tables import own_prices
 from holdfast.engine.journal.journal import draft
-from holdfast.engine.journal.lineage_names import descendants
-from holdfast.engine.journal.load_view import load
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.errors import BudgetExceeded
-from holdfast.model.budget import NOTHING_SPENT, Spent
+from holdfast.model.budget import Spent
 from holdfast.model.events import Kind
 from holdfast.model.usage import Usage
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.sync_async import Runtime
-    from holdfast.stores.port import StorePort
 
 
 async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
@@ -39,19 +38,17 @@ async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
     """
     chain = _with_ancestors(held)
     journal = held.require_journal("a model call")
-    for spending in chain:
-        if spending.budget is not None and spending.inner is None:
-            spending.begin_inner(await runtime.store(_spent_below, held.store, spending.held.run))
-    asked: list[Spending] = []
+    await runtime.store(_look, chain)
+    asked: list[Spending | Ancestor] = []
     try:
         for spending in chain:
             verdict, news = spending.ask()
             if verdict.stop is not None:
-                raise _exceeded(spending.held.run, verdict.stop)
+                raise _exceeded(spending.run, verdict.stop)
             asked.append(spending)
             for limit in news:
-                log().warning("run %s %s", spending.held.run, _warning(limit))
-                if spending.held is held:  # the journal of a parent is not this run's to write
+                log().warning("run %s %s", spending.run, _warning(limit))
+                if spending is chain[0]:  # the journal of a parent is not this run's to write
                     fields = {**limit._asdict(), "words": limit.words}
                     warned = draft(Kind.BUDGET_WARNED, limit.name, "", fields)
                     await journal.append(runtime, [warned], held.clock.wall(), synced=False)
@@ -61,19 +58,25 @@ async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
         raise
 
 
-def _with_ancestors(held: "HeldRun") -> "list[Spending]":
-    """What this run spends is spent by its parents, too, as far as this process holds them."""
-    chain, run = [SPENDING.of(held)], held.run
+def _with_ancestors(held: "HeldRun") -> "tuple[Spending, *tuple[Spending | Ancestor, ...]]":
+    """What this run spends is spent by its parents, too."""
+    own = SPENDING.of(held)
+    chain: list[Spending | Ancestor] = []
+    run = held.run
     while run := run.rpartition("/")[0]:
-        parent = _live.get((held.store.url, run))
-        if parent is not None and not parent.held.is_closed:
-            chain.append(parent)
-    return chain
+        chain.append(_live_at(held.store.url, run) or own.ancestor(run))
+    return own, *chain
 
 
-def _spent_below(store: "StorePort", run: str) -> Spent:
-    """What the descendants of a run have spent, as their journals say."""
-    return total(BUDGET.of(load(store, row.run)).spent for row in descendants(store, run) if row.head)
+def _live_at(url: str, run: str) -> "Spending | None":
+    """The run as this process holds it; None if it does not."""
+    found = _live.get((url, run))
+    return None if found is None or found.held.is_closed else found
+
+
+def _look(chain: "Sequence[Spending | Ancestor]") -> None:
+    for spending in chain:
+        spending.look()
 
 
 def note(held: "HeldRun", usage: Usage) -> Usage:
@@ -81,7 +84,7 @@ def note(held: "HeldRun", usage: Usage) -> Usage:
     own, *parents = _with_ancestors(held)
     priced = own.note(usage)
     for parent in parents:
-        parent.note_inner(priced)
+        parent.note_inner(held.run, priced)
     return priced
 
 
@@ -103,9 +106,29 @@ class Spending(Feature):
         self._warned = dict(known.warned)
         self._under_way = 0
         self._lock = Lock()
-        self.inner: Spent | None = None
-        """What descendants have spent; None until it was read, which only a budget needs."""
+        self._below = Descendants(held.store, held.run, self._spent_here)
+        self._ancestors: dict[str, Ancestor] = {}
         _live[held.store.url, held.run] = self
+
+    @property
+    def run(self) -> str:
+        """The run that spends."""
+        return self.held.run
+
+    def ancestor(self, run: str) -> Ancestor:
+        """A parent that this process does not hold. Kept here, so that the runs of this process share it."""
+        if run not in self._ancestors:
+            self._ancestors[run] = ancestor(self.held.store, run, self._spent_here)
+        return self._ancestors[run]
+
+    def _spent_here(self, run: str) -> Spent | None:
+        found = _live_at(self.held.store.url, run)
+        return None if found is None else found.spent
+
+    def look(self) -> None:
+        """Read what descendants in other processes have spent, which only a budget needs."""
+        if self.budget is not None:
+            self._below.look()
 
     @property
     def worked_s(self) -> float:
@@ -118,7 +141,7 @@ class Spending(Feature):
         with self._lock:
             verdict = Verdict()
             if self.budget is not None:
-                spent = total((self.spent, self.inner or NOTHING_SPENT))
+                spent = total((self.spent, self._below.spent()))
                 verdict = judge(spent, self.budget, self.worked_s, under_way=self._under_way)
             news = [limit for limit in verdict.warn if self._warned.get(limit.name) != limit.allowed]
             self._warned |= {limit.name: limit.allowed for limit in news}
@@ -134,17 +157,11 @@ class Spending(Feature):
             self.spent = plus(self.spent, priced)
         return priced
 
-    def begin_inner(self, spent: Spent) -> None:
-        """Begin to count descendants, from what their journals say."""
-        with self._lock:
-            self.inner = self.inner or spent
-
-    def note_inner(self, priced: Usage) -> None:
+    def note_inner(self, run: str, priced: Usage) -> None:
         """Count an answer that a descendant got in this process."""
         with self._lock:
             self._under_way = max(0, self._under_way - 1)
-            if self.inner is not None:
-                self.inner = plus(self.inner, priced)
+            self._below.note(run, priced)
 
     def end_call(self) -> None:
         """A call is not in flight any more."""

@@ -42,6 +42,7 @@ def recount(
 ) -> Context:
     """The context of a run as it is now, or as it was at an event. Writes nothing."""
     from holdfast.core.context.context import context_of
+    from holdfast.engine.context.child_stories import child_stories
 
     return context_of(
         read_all(store, run, upto_seq=upto_seq),
@@ -50,6 +51,7 @@ def recount(
         style=style,
         count=count,
         is_held=is_held,
+        children=child_stories(store, run, upto_seq),
     )
 
 

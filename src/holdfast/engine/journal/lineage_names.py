@@ -16,6 +16,11 @@ def lineage_names(store: StorePort, run: str) -> list[str]:
     return names
 
 
+def is_kept_branch(row: RunRow) -> bool:
+    """Whether this is the old branch that a rewind kept: a fork of the run, and no child."""
+    return row.origin is not None and row.run.rpartition("~")[0] == row.origin
+
+
 def descendants(store: StorePort, run: str) -> list[RunRow]:
     """Every run whose id begins with this one's and a ``/``, newest first."""
     found: list[RunRow] = []

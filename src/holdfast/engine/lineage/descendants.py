@@ -7,12 +7,12 @@ from holdfast.core.journal.fold import View
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import ChildrenAt, Descendant, at_point, begun_seqs
 from holdfast.engine.journal.journal import read_all
-from holdfast.engine.journal.lineage_names import descendants, lineage_names
+from holdfast.engine.journal.lineage_names import descendants, is_kept_branch, lineage_names
 from holdfast.engine.journal.load_view import Pager, load
 from holdfast.errors import TooLarge
 from holdfast.limits import CHILDREN_BORROWED_MAX
 from holdfast.model.calls import Outcome
-from holdfast.model.store_rows import RunRow
+from holdfast.model.store_rows import OVER, RunRow
 from holdfast.stores.port import StorePort
 
 
@@ -48,15 +48,11 @@ def cuts_of(begun: Sequence[Descendant]) -> dict[str, Any] | None:
 
 def _there(store: StorePort, run: str) -> Iterator[Descendant]:
     rows = descendants(store, run)
-    kept = tuple(f"{row.run}/" for row in rows if _is_kept_branch(row))
+    kept = tuple(f"{row.run}/" for row in rows if is_kept_branch(row))
     for row in reversed(rows):
-        if row.head and not _is_kept_branch(row) and not row.run.startswith(kept):
-            yield Descendant(row.run[len(run) + 1 :], row.run, row.head, row.created_at)
-
-
-def _is_kept_branch(row: RunRow) -> bool:
-    """Whether this is the old branch that a rewind of a child kept: a fork of the child, and no child."""
-    return row.origin is not None and row.run.rpartition("~")[0] == row.origin
+        if row.head and not is_kept_branch(row) and not row.run.startswith(kept):
+            name, is_over = row.run[len(run) + 1 :], row.status in OVER
+            yield Descendant(name, row.run, row.head, row.created_at, is_over, row.lease.owner)
 
 
 def _borrowable(row: RunRow) -> Iterator[Descendant]:

@@ -201,6 +201,8 @@ async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:
     if waiting is not None and waiting.is_open:
         row = await runtime.store(held.store.find_run, entry.run)
         if row is not None and row.head > 0:
+            if row.status == Status.PARKED:  # what it waits for may be there, such as a larger budget of ours
+                await runtime.store(held.store.call_up, entry.run, at=held.clock.wall())
             return
     await queue(runtime, held.session, entry._replace(waited_for_by=held.run))
 

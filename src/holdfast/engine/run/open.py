@@ -93,7 +93,12 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     if replay_mode.is_on():
         return await _replay_only(runtime, session, entry, run)
     row = await _found_or_created(runtime, session, entry, run)
-    await runtime.store(_check_row, store, row, entry)
+    try:
+        await runtime.store(_check_row, store, row, entry)
+    except BaseException:
+        if entry.lease is not None:  # a worker has claimed it, and expects that it is given back
+            await runtime.store(give_back, store, run, entry.lease.fence)
+        raise
     if row.status == Status.FINISHED and entry.if_finished == "replay":
         return await _replay(runtime, session, entry, row)
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
@@ -412,6 +417,10 @@ def attempt_of(
         fields["budget"] = {
             name: value for name, value in entry.budget._asdict().items() if value is not None
         }
+    if entry.retention != RETENTION:
+        from holdfast.core.prune.declared_policy import recorded_policy  # late: most programs declare none
+
+        fields["retention"] = recorded_policy(entry.retention)
     if entry.premises:
         fields["premises"] = entry.premises
     if entry.roots:

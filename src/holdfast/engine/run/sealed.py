@@ -1,7 +1,7 @@
 """Refuses runs that must not act in this store.
 
-Such a run was moved away or handed over, is a copy of a run that acts elsewhere, is not completely imported,
-or has lost acknowledged events.
+Such a run was moved away or handed over, belongs to one that was handed over, is a copy of a run that acts
+elsewhere, is not completely imported, or has lost acknowledged events.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of
@@ -23,6 +23,7 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
     if lost:
         raise AcknowledgedLost(store=store.url, run=row.run, acknowledged=lost, head=row.head)
     if row.status != Status.SEALED:
+        _check_parents(store, row.run)
         return
     handed = find_handoff(store, row)
     if handed is not None:
@@ -47,6 +48,25 @@ def check_may_act(store: StorePort, row: RunRow) -> None:
     raise RunSealed(
         run=row.run, problem="is the copy of a run that acts elsewhere", advice=f"go on here with {acting}"
     )
+
+
+def _check_parents(store: StorePort, run: str) -> None:
+    """RunSealed if a run to which this one belongs was handed over: the taker continues its children, too.
+
+    The one seal of the parent holds for all of them, so no crash can leave some of them unsealed.
+    """
+    parent = run
+    while parent := parent.rpartition("/")[0]:
+        row = store.find_run(parent, damaged=True)
+        is_sealed = row is not None and not row.damage and row.status == Status.SEALED
+        handed = find_handoff(store, row) if row is not None and is_sealed else None
+        if handed is not None:
+            to = fields_of(handed.body)["to"] or "the run that accepts it"
+            raise RunSealed(
+                run=run,
+                problem=f"belongs to run {parent}, which was handed over to {to}",
+                advice=f"the taker continues it; `holdfast handoff {parent} --unseal` takes both back here",
+            )
 
 
 def check_is_whole(row: RunRow) -> None:
@@ -80,8 +100,14 @@ def handed_over(run: str, to: str) -> RunSealed:
 
 def _last_seal(store: StorePort, row: RunRow) -> Event | None:
     # A seal is the last event: nothing is appended after it, except what unseals the run.
+    last = last_event(store, row)
+    return last if last is not None and last.kind == Kind.RUN_SEALED else None
+
+
+def last_event(store: StorePort, row: RunRow) -> Event | None:
+    """The last event of the run's own journal; None if it has none."""
     last = store.read_events(row.run, after_seq=max(row.head - 1, row.origin_seq), limit=1)
-    return last[0] if last and last[0].kind == Kind.RUN_SEALED else None
+    return last[0] if last else None
 
 
 def _is_handoff(seal: Event) -> bool:

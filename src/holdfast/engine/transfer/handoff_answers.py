@@ -185,9 +185,11 @@ async def _claim_behind(
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     """The present state, in its own run, of an effect that was in doubt when the fork was made."""
     from holdfast.engine.lineage.fork_and_rewind import entries_behind
+    from holdfast.engine.lineage.kept_events import run_with
 
     try:
-        found = entries_behind(store, entry["run"], entry["event"] - 1)
+        run = run_with(store, entry["run"], entry["event"])
+        found = entries_behind(store, run, entry["event"] - 1)
     except HoldfastError:  # damaged or erased: what the fork recorded is the best knowledge left
         return entry
     # By both keys: that run may have gone back meanwhile, and made the same call as another effect.

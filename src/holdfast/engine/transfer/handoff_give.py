@@ -1,10 +1,15 @@
 """Hands a run's work over: makes the document from the journal. The giver continues, or is sealed.
 
-Crash windows: one append writes the document and the seal to the giver's journal. Killed before it, the run
-is unchanged. Killed after it, the run cannot act, and the same request returns the same document.
+The giver's children are sealed by the same seal: ``check_may_act`` refuses a run whose parent was handed
+over. Their leases are held while the document is made, so no attempt of theirs is under way.
+
+Crash windows: one append writes the document and the seal to the giver's journal. Killed before it, the runs
+are unchanged. Killed after it, they cannot act, and the same request returns the same document. Taking a run
+back is one append, too; killed after it, the same request makes the children due again.
 """
 
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Final
 
 from orjson import dumps, loads
 
@@ -31,7 +36,7 @@ from holdfast.engine.run import observers
 from holdfast.engine.run.close import release
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.maintenance_hold import Hold, holding
-from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_handoff, handed_over
+from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_handoff, handed_over, last_event
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.state_store import read_state
@@ -45,12 +50,16 @@ from holdfast.model.events import HANDOFF, Kind
 from holdfast.model.store_rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
 
+_QUEUED: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.INTERRUPTED, Status.PARKED})
+"""Statuses with which a worker goes on by itself. A failed child begins again only if it is submitted."""
+
 
 def document(
     store: StorePort, run: str, to: str, *, at: float, is_held: bool, sealed: bool = False
 ) -> dict[str, Any]:
     """The document that hands this run over as it is now. Writes nothing."""
     from holdfast.core.transfer.handoff import HandoffContents, document_of
+    from holdfast.engine.context.child_stories import child_stories
 
     view = load(store, run)
     state, state_bytes = _state(store, view)
@@ -66,6 +75,7 @@ def document(
         behind=_behind(store, view),
         children=_of_children(store, run),
         born=frozenset(row.run[len(run) + 1 :] for row in descendants(store, run) if row.head),
+        relatives=child_stories(store, run),
     )
     read = BoundedReader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
     return document_of(
@@ -142,13 +152,15 @@ def _messages(store: StorePort, run: str, view: View) -> tuple[list[Any], int]:
 async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> dict[str, Any]:
     """Make the document and record it; a replay returns the recorded one. Synced on return.
 
-    With ``seal``, the same append seals the run and this attempt ends. Misuse while one of its steps runs.
+    With ``seal``, the same append seals the run and this attempt ends. Misuse while one of its steps runs;
+    RunHeld while a process holds one of its children.
     """
     checked_name(to)
     identity = {"to": to, **({"sealed": True} if seal else {})}
     data = canonical(identity, what=f"handoff of run {held.run}")
 
     asked = ask(held, HANDOFF, data)
+    children = ExitStack()
     try:
         recorded = given(held, asked)
         if recorded is not None:  # if this was a sealed handoff, the run was taken back since
@@ -157,6 +169,7 @@ async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> 
         journal = held.require_journal(HANDOFF)
         if seal:
             _check_idle(held)
+            await runtime.store(_hold_children, children, held.session, held.run)
         made = await runtime.store(
             document, held.store, held.run, to, at=held.clock.wall(), is_held=True, sealed=seal
         )
@@ -168,6 +181,7 @@ async def hand_over(held: HeldRun, runtime: Runtime, to: str, *, seal: bool) -> 
             await _stop(held, runtime, to)
         return made
     finally:
+        await runtime.store(children.close)
         held.land(asked.site)
 
 
@@ -215,7 +229,7 @@ def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_he
     """The document of a run that this process does not hold. ``seal`` records it and seals the run.
 
     A repeated request for the same taker returns the same document. May raise UnknownRun; RunHeld while a
-    live process holds the run; RunSealed where another taker has it.
+    live process holds the run or one of its children; RunSealed where another taker has it.
     """
     store = session.store
     before = store.find_run(run)
@@ -230,10 +244,29 @@ def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_he
     check_may_act(store, before)
     if before.status in OVER:
         raise _is_over(run)
-    with holding(session, run) as hold:
+    with holding(session, run) as hold, ExitStack() as children:
         row = with_lease_of(hold.row(), before)
+        _hold_children(children, session, run)
         # Looked up again under the lease: another process may have sealed the run in between.
         return _written(store, row, to) or _seal(session, hold, row, to)
+
+
+def _hold_children(holds: ExitStack, session: StoreSession, run: str) -> None:
+    """Hold the descendants of a run. RunHeld if a live process has one of them.
+
+    The next holder of a crashed one would record that; here the taker needs to know it.
+    """
+    store = session.store
+    for before in descendants(store, run):
+        hold = holds.enter_context(holding(session, before.run))
+        row = with_lease_of(hold.row(), before)
+        if not row.head or row.status in OVER:
+            continue
+        view = load(store, row.run)
+        late = catching_up(store, row, view)
+        if late:
+            journal = Journal(store, session.committer, row.run, hold.fence, view.head)
+            drive(journal.append(BLOCKING, late, session.clock.wall(), status=Status.INTERRUPTED))
 
 
 def _written(store: StorePort, row: RunRow, to: str) -> dict[str, Any] | None:
@@ -292,8 +325,19 @@ def take_back(session: StoreSession, run: str) -> None:
         seal = find_handoff(store, row) if row.status == Status.SEALED else None
         if seal is None:
             check_may_act(store, row)
+            last = last_event(store, row)
+            if last is not None and last.kind == Kind.RUN_UNSEALED:
+                _call_up_children(session, run)  # the request that unsealed it may have been killed before
             raise Misuse(problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` continues it")
         body = contents_of(seal.body)
         journal = Journal(store, session.committer, run, hold.fence, row.head)
         unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})
         drive(journal.append(BLOCKING, [unsealed], session.clock.wall(), status=body["status"]))
+        _call_up_children(session, run)
+
+
+def _call_up_children(session: StoreSession, run: str) -> None:
+    """Make the children due that a worker may have refused meanwhile, and so taken out of the queue."""
+    for row in descendants(session.store, run):
+        if row.agent and row.status in _QUEUED:
+            session.store.call_up(row.run, at=session.clock.wall())

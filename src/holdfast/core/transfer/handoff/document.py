@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from orjson import loads
 
 from holdfast.core.budget.budget_fold import BUDGET
+from holdfast.core.context.child_lines import Children
 from holdfast.core.context.context import context_of
 from holdfast.core.context.sentences import SECTIONS
 from holdfast.core.context.story import Story, is_done
@@ -61,6 +62,8 @@ class HandoffContents(NamedTuple):
     """Effects of the giver's children, each with the child's name and its intent."""
     born: frozenset[str] = frozenset()
     """The names of children that have journals. Those have what was handed over for them."""
+    relatives: Children = Children()
+    """The giver's children, for the summary."""
 
 
 def document_of(
@@ -76,8 +79,11 @@ def document_of(
     contents: HandoffContents | None = None,
 ) -> dict[str, Any]:
     """The document for the agent that takes over. ``is_held``: the giver is running and hands over itself."""
-    context = context_of(events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held)
-    writing = _Writing(Story(events), read, contents or HandoffContents(), store=store, is_held=is_held)
+    contents = contents or HandoffContents()
+    context = context_of(
+        events, read, budget_tokens=_SUMMARY_TOKENS, is_held=is_held, children=contents.relatives
+    )
+    writing = _Writing(Story(events), read, contents, store=store, is_held=is_held)
     story, view = writing.story, writing.story.view
     started = {} if view.started is None else contents_of(view.started.body)
     document: dict[str, Any] = {
@@ -103,7 +109,11 @@ def document_of(
         "artifacts": [*_premises(story, {"artifact"})],
         "dependencies": [*_premises(story, {"file", "endpoint"})],
         "promises": writing.listed(
-            "promises", [{**promises.fields_of(p), "events": [*p.seqs]} for p in PROMISES.of(view).values()]
+            "promises",
+            [
+                {**promises.fields_of(p), "events": [*dict.fromkeys(map(story.cite, p.seqs))]}
+                for p in PROMISES.of(view).values()
+            ],
         ),
         "questions": [*_questions(story)],
         **writing.luggage(),
@@ -181,7 +191,7 @@ class _Writing:
 
     def _last(self, done: Sequence[Call]) -> dict[str, Any] | None:
         left_out = [*self.left_out]
-        last = self._step(done[-1]) if done else None
+        last = self._step(max(done, key=lambda call: call.outcomes[-1].seq)) if done else None
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
@@ -438,7 +448,7 @@ def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
                 "name": premise.name,
                 "state": state,
                 "facts": facts,
-                "events": [premise.seq],
+                "events": [story.cite(premise.seq)],
             }
 
 
