@@ -1,6 +1,6 @@
 """Scripts as people write them, edited between two starts, on SQLite and PostgreSQL: every effect happens once.
 
-Each case was seen to fail before, in the way that its docstring ends with. Each start is a process of its own; effects are
+Each docstring ends with what users reported before the guard. Each start is a process of its own; effects are
 lines in a file beside the script. Rules in detail are tested where they belong (``test_ledger_guard.py`` and others).
 """
 
