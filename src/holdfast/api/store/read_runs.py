@@ -485,7 +485,7 @@ class Reading(Examining):
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run that handed its work to this one, with its store and event; empty if there is none, or damage."""
+    """The run that handed its work to this one, with its store and event; empty if none did."""
     giver: dict[str, Any] = {} if row.damage else facts_of(row).get("handed") or {}
     return giver
 
