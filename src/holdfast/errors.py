@@ -75,6 +75,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": it is unknown whether the effect happened
+    ├── EffectNotMade                    unclaimed="tell": it may be a recorded effect
     ├── StepTimeout                      a step ran past its timeout_s
     ├── DeadlinePassed                   a step did not end by its deadline
     ├── ChildFailed                      a run that this one waits for has failed or was cancelled
@@ -788,6 +789,26 @@ class EffectUnknown(HoldfastError):
     )
     step: str
     started_at: str
+
+
+class EffectNotMade(HoldfastError):
+    """unclaimed="tell": the call was not made, since a recorded effect may be it.
+
+    Its text is for the model. Asked for again, the call is judged again; that alone decides nothing.
+    """
+
+    says = "{step} was NOT made: {why}\n{diff}\n{ways}"
+    advises = (
+        "say what it is: `holdfast resolve {run} d{seq} --same` (it is that one), `--new` (make it), "
+        "or `--abandon` (the recorded one counts no more); it counts when the call is asked for again"
+    )
+    run: str
+    step: str
+    key: str
+    seq: int
+    why: str
+    diff: str
+    ways: str
 
 
 class StepTimeout(HoldfastError):

@@ -186,7 +186,7 @@ def test_the_statuses_are_those_that_can_be_seen() -> None:
     from holdfast.model.store_rows import Status
 
     recorded = {value for name, value in vars(Status).items() if name.isupper()}
-    assert recorded | {"crashed", "stale", "damaged"} == STATUSES
+    assert recorded | {"crashed", "stale", "damaged", "not_begun", "set_aside"} == STATUSES
 
 
 def test_every_limit_is_explained() -> None:

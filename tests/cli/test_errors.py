@@ -356,3 +356,31 @@ def test_a_defect_is_not_hidden(shop: "Shop", monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(holdfast.Store, "overview", lambda *_, **__: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         shop("runs")
+
+
+def test_what_was_meant_is_named(own_shop: "Shop") -> None:
+    """Commands, runs and labels that are like the word that was typed, in every command; else nothing."""
+    with holdfast.run("debt-cycles", store=own_shop.store) as run:
+        run.checkpoint({}, label="draft-1")
+    assert "no such command 'shwo'; did you mean show?" in own_shop("shwo").err
+    assert "did you mean debt-cycles? `holdfast runs" in own_shop("show", "debt-cycle").err
+    assert "did you mean debt-cycles?" in own_shop("cancel", "Debt").err
+    for args in (("show", "debt-cycles@draft"), ("fork", "debt-cycles@drfat-1", "--as", "b")):
+        assert "did you mean draft-1?" in own_shop(*args).err
+    for line in ("zzz", "show zzz", "show debt-cycles@zzz", "show debt-cycles@99"):
+        assert "did you mean" not in own_shop(*line.split()).err
+
+
+def test_the_store_may_be_named_before_the_command(
+    own_shop: "Shop", holdfast_in: Callable[..., "Answer"]
+) -> None:
+    """In both forms; what follows ``--`` is left alone, and a --store behind the command wins."""
+    with holdfast.run("debt-cycles", store=own_shop.store):
+        pass
+    store = str(own_shop.path)
+    for before in (["--store", store], [f"--store={store}"]):
+        assert "debt-cycles" in holdfast_in(own_shop.beside, *before, "runs").out
+    found = holdfast_in(own_shop.beside, "--store", "elsewhere.db", "runs", "--store", store)
+    assert "debt-cycles" in found.out
+    missing = holdfast_in(own_shop.beside, "--store", store, "show", "debt-cycles@zzz")
+    assert f"`holdfast log debt-cycles --store {store}`" in missing.err

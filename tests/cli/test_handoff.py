@@ -76,7 +76,7 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
     own_shop("handoff", "debt-cycles", "--to", "again", "--seal", "--out", "again.json")
     tree = own_shop("accept", "again.json", "--as", "here")
     assert tree.code == 0
-    assert "└─ here  queued  handed over at #" in own_shop("show", "here", "--tree").out
+    assert "└─ here  not started  handed over at #" in own_shop("show", "here", "--tree").out
 
 
 def test_the_fields_of_handoff_and_accept(own_shop: "Shop", place: Path) -> None:

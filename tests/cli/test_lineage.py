@@ -27,7 +27,7 @@ def test_fork_says_what_it_made_and_what_may_happen_again(own_shop: "Shop") -> N
         "answered  1 effect after that point: the same call is answered from the record: send" in answer.out
     )
     assert "holdfast resume other" in answer.out
-    assert own_shop.store.get("other").status == "queued"
+    assert own_shop.store.get("other").status == "not_begun"
 
 
 def test_what_becomes_of_later_effects_is_chosen(own_shop: "Shop") -> None:
@@ -78,9 +78,9 @@ def test_the_tree_is_drawn(own_shop: "Shop") -> None:
     answer = own_shop("show", "c", "--tree")
     assert answer.out == dedent("""\
         talk  finished
-        ├─ b  queued  from #4
-        ├─ c  queued  from #7
-        └─ d  queued  from #7
+        ├─ b  not started  from #4
+        ├─ c  not started  from #7
+        └─ d  not started  from #7
         """)
 
 

@@ -157,3 +157,24 @@ def test_a_long_plan_is_told_in_sums(own_shop: "Shop") -> None:
     done = own_shop("prune", "--keep-checkpoints", "1").out
     assert done.startswith("Gone  (of 60 runs)\n")
     assert "--verbose" not in done
+
+
+def test_each_run_is_pruned_as_its_program_declared(own_shop: "Shop") -> None:
+    """Without options, by ``retention=`` of its last attempt; an option replaces that bound for all runs."""
+    declared = {
+        "few": holdfast.Retention(checkpoints=holdfast.Keep(last=2)),
+        "everything": None,
+        "default": holdfast.Retention(),
+    }
+    for name, retention in declared.items():
+        with holdfast.run(name, store=own_shop.store, retention=retention) as run:
+            for i in range(6):
+                run.checkpoint({"i": i})
+    out = own_shop("prune", "--dry-run").out
+    assert re.search(r"few +states of checkpoints +4 ", out.partition("Stays")[0])
+    assert "everything" not in out.partition("Stays")[0]
+    assert "default" not in out.partition("Stays")[0]
+    goes = own_shop("prune", "--dry-run", "--keep-checkpoints", "1").out.partition("Stays")[0]
+    assert all(re.search(rf"{name} +states of checkpoints +5 ", goes) for name in declared)
+    own_shop("prune")
+    assert "Gone" not in own_shop("prune").out

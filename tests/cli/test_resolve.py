@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import sys
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING
 
@@ -236,6 +238,41 @@ class TestStoppedCalls:
             """)
         assert answer.out.startswith(indent(shown, "  "))
         assert "Stopped" in renamed("show", "shop").out
+
+    def test_the_resume_plan_lists_them(self, renamed: "Shop", monkeypatch: pytest.MonkeyPatch) -> None:
+        """The stopped call, what it may be, and commands that work as printed; a decision that waits is shown."""
+        monkeypatch.setattr(
+            sys, "orig_argv", [sys.executable, __file__]
+        )  # a script, which can be started again
+        self.stop(renamed)
+        answer = renamed("resume", "shop", "--dry-run")
+        assert answer.err == ""
+        seen = answer.out
+        shown = dedent("""\
+            Stopped
+              now  charge_card(who="Ada")
+              d3   charge(who="Ada"), done; not asked for
+              d5   charge(who="Bob"), done; not asked for
+
+              holdfast resolve shop d3 --same --store STORE  # it is that one: its result answers
+              holdfast resolve shop d3 --new --store STORE  # it is a new one: make it
+              holdfast resolve shop d3 --abandon --store STORE  # the recorded one counts no more
+            """)
+        assert shown in seen
+        plan = renamed.store.resume_plan("shop")
+        assert [one.step for one in plan.stopped] == ["charge_card"]
+        assert [effect.id for effect in plan.unclaimed] == ["d3", "d5"]
+        told = json.loads(renamed("resume", "shop", "--dry-run", "--json").out)
+        assert [one["call"] for one in told["unclaimed"]] == ['charge(who="Ada")', 'charge(who="Bob")']
+        assert told["stopped"][0]["effects"][0] == ["d3", 'charge(who="Ada")', "done"]
+
+        (command,) = [line for line in seen.splitlines() if "--same" in line]
+        words = shlex.split(command, comments=True)[1:]
+        assert renamed(*[str(renamed.path) if word == "STORE" else word for word in words]).code == 0
+        seen = renamed("resume", "shop", "--dry-run").out
+        assert "decided  same; applied when the run continues" in seen
+        assert "--new" not in seen
+        assert renamed.store.resume_plan("shop").unclaimed == ()
 
     def test_each_is_the_same_effect(self, renamed: "Shop") -> None:
         """``--same``, and then for all that is open: the program finishes, and nothing was made again."""

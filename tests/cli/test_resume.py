@@ -22,6 +22,7 @@ import holdfast
 from holdfast.cli.relaunch import program_of
 from holdfast.core.resume.resume_plan import Asked
 from holdfast.model.waits import Waiting
+from holdfast.views.in_doubt import StoppedLine, UnclaimedLine
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Answer, Shop
@@ -171,7 +172,7 @@ class TestPlan:
             next in its plan   draft
 
             In doubt
-            create_contact  undecided  the run stops and asks a person
+            create_contact (d18)  undecided  the run stops and asks a person
 
             Would start
               in       HERE
@@ -200,14 +201,14 @@ class TestPlan:
     def test_on_a_terminal(self, shop: "Shop") -> None:
         """Wrapped to its width; the command line is whole."""
         seen = shop.on_terminal("resume", "nightly", "--dry-run", NO_COLOR="1")
-        assert "? create_contact  undecided  the run stops and asks a person" in seen
+        assert "? create_contact (d18)  undecided  the run stops and asks a person" in seen
 
     def test_a_resolution_that_waits(self, own_shop: "Shop") -> None:
         """What a person said is what becomes of it."""
         own_shop.work("debt-cycles", "crash")
         own_shop("resolve", "debt-cycles", "--retry")
         seen = own_shop("resume", "debt-cycles", "--dry-run").out
-        assert "create_contact  retry  runs again, under the same idempotency key" in seen
+        assert "create_contact (d18)  retry  runs again, under the same idempotency key" in seen
 
     def test_what_was_cut_off_runs_again(self, project: Project, tmp_path: Path) -> None:
         """A read step that was cut off stands there with its arguments and how often it was begun."""
@@ -266,7 +267,9 @@ class TestPlan:
                     dots = "[]." if isinstance(part, list) else "."
                     found |= {f"{name}{dots}{field}" for field in row} if isinstance(row, dict) else {name}
         found |= {f"questions[].{name}" for name in Asked._fields} | {f"waits[].{n}" for n in Waiting._fields}
-        found -= {"questions", "waits"}
+        found |= {f"stopped[].{name}" for name in StoppedLine._fields}
+        found |= {f"unclaimed[].{name}" for name in UnclaimedLine._fields}
+        found -= {"questions", "waits", "stopped", "unclaimed"}
         found = (found - {"launch.environ"}) | {
             f"launch.environ.{name}" for name in plan["launch"]["environ"]
         }

@@ -11,6 +11,9 @@ import apsw
 import pytest
 
 import holdfast
+from holdfast.engine.llm.model_call import Ask, ask_model
+from holdfast.engine.llm.provider_wait import Line
+from holdfast.engine.sync_async import BLOCKING, drive
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Answer, Shop
@@ -88,14 +91,14 @@ def test_a_held_run_is_running_with_its_holder(own_shop: "Shop") -> None:
     assert "crawler  interrupted" in own_shop("runs").out
 
 
-def test_a_run_that_was_never_begun_is_queued(own_shop: "Shop") -> None:
+def test_a_run_that_no_worker_takes_is_not_queued(own_shop: "Shop") -> None:
     """A row without events, as a crash between the two leaves it, is listed like any other."""
     from holdfast.model.store_rows import RunRow, Status
     from holdfast.stores.url import open_store
 
     open_store(own_shop.path).create_run(RunRow("early", "b1", own_shop.clock.at, Status.QUEUED, b"{}"))
-    assert "early  queued" in own_shop("runs").out
-    assert "queued, at point 0" in own_shop("show", "early").out
+    assert "early  not started" in own_shop("runs").out
+    assert "not started, at point 0" in own_shop("show", "early").out
     assert own_shop("log", "early").out == ""
 
 
@@ -181,3 +184,55 @@ def test_recorded_text_cannot_drive_the_terminal(own_shop: "Shop", text: str) ->
     ):
         assert not {"\x1b", "\r", "\u202e"} & set(out)
         assert "sly" in out
+
+
+def test_a_branch_that_a_rewind_kept_needs_nobody(own_shop: "Shop") -> None:
+    """It is set aside: no advice to go on in ``runs``, the way to continue it in ``show``; ``--last`` skips it."""
+    for name in ("old", "m"):
+        run = holdfast.run(name, store=own_shop.store).open()
+        run.step("a", abs, 1)
+        run.step("b", abs, 2)
+        run.close()
+    own_shop.store.rewind("m@1")
+    out = own_shop("runs").out
+    assert re.search(r"^m~1 +set aside ", out, re.MULTILINE)
+    assert "show m~1" not in out
+    assert "holdfast show m --store STORE" in out
+    assert [
+        line["run"] for line in json.loads(own_shop("runs", "--status", "set_aside", "--json").out)["runs"]
+    ] == ["m~1"]
+    shown = own_shop("show", "m~1").out
+    assert "a rewind kept it: it needs nothing" in shown
+    assert "holdfast resume 'm~1' --store STORE  # start its program" in shown
+    assert "m~1" not in own_shop("resume", "--last", "--dry-run").err
+
+
+def test_who_waits_for_a_provider_is_named(own_shop: "Shop") -> None:
+    """Which provider, for how long and why; in ``--json`` since when. After the wait, nothing is said."""
+    seen: list[str] = []
+
+    def ask() -> str:
+        if not seen:
+            seen.append("")
+            raise Away
+        own_shop.clock.at += 5
+        seen[:] = [own_shop("runs").out, own_shop("runs", "--json").out]
+        return "fine"
+
+    with holdfast.run("asks", store=own_shop.store) as run:
+        asked = Ask("m", {"messages": []}, model="gpt-4o", provider="openai")
+        line = Line(holdfast.Patience(first_s=0.0, longest_s=0.0))
+        drive(ask_model(run._held, BLOCKING, asked, ask, line=line))
+    text, document = seen
+    assert "asks  running, waits  " in text
+    assert "\nWaits for a provider\nasks  5.0 s  openai (gpt-4o) (status 503: Away)\n" in text
+    (found,) = json.loads(document)["runs"]
+    assert found["provider"].startswith("openai (gpt-4o) (")
+    assert found["provider_since_at"].startswith("2026-03-01T14:0")
+    assert "provider" not in own_shop("runs").out
+
+
+class Away(Exception):
+    """The error of a provider's client."""
+
+    status_code = 503

@@ -32,14 +32,14 @@ def test_a_run_in_doubt_is_shown_with_the_way_on(shop: "Shop") -> None:
         draft    not started
 
         Steps
-        POINT  STEP                EFFECT  OUTCOME     TOOK  DETAIL
-            1  survey              read    done       1.2 s  ["GR", "AR"]
-            3  compare             read    done      750 ms  {"country": "GR", "page": "page of GR"}
-            2    fetch_page        read    done      500 ms  "page of GR"
-            5  compare             read    done      750 ms  {"country": "AR", "page": "page of AR"}
-            4    fetch_page        read    done      500 ms  "page of AR"
-            6  checkpoint draft-1          done              {"draft": "Debt cycles …", "facts": 2}
-               create_contact      once    in doubt          {"name": "Ada"}
+        POINT  STEP                ARGUMENTS                    EFFECT  OUTCOME     TOOK  DETAIL
+            1  survey              {"topic": "sovereign debt"}  read    done       1.2 s  ["GR", "AR"]
+            3  compare             {"country": "GR"}            read    done      750 ms  {"country": "GR", "page": "page of GR"}
+            2    fetch_page        {"country": "GR"}            read    done      500 ms  "page of GR"
+            5  compare             {"country": "AR"}            read    done      750 ms  {"country": "AR", "page": "page of AR"}
+            4    fetch_page        {"country": "AR"}            read    done      500 ms  "page of AR"
+            6  checkpoint draft-1                                       done              {"draft": "Debt cycles …", "facts": 2}
+               create_contact      {"name": "Ada"}              once    in doubt
 
         In doubt
           step             create_contact, started 2026-03-01 14:02:13 UTC, never reported back
@@ -85,13 +85,44 @@ def test_only_the_last_steps_are_listed(own_shop: "Shop") -> None:
     """A long run does not fill the screen; what is left out is counted, and ``--all`` brings it."""
     with holdfast.run("long", store=own_shop.store) as run:
         for number in range(25):
-            run.step("count", abs, number)
+            run.step(f"count-{number}", abs, number)
     few = own_shop("show", "long", "--steps", "2").out
     assert "Steps  (the last 2 of 25)" in few
-    assert few.count("count") == 2
+    assert few.count("count-") == 2
     assert "holdfast show long --all --store STORE  # every step" in few
-    assert own_shop("show", "long", "--all").out.count("count") == 25
-    assert own_shop("show", "long").out.count("count") == 20
+    assert own_shop("show", "long", "--all").out.count("count-") == 25
+    assert own_shop("show", "long").out.count("count-") == 20
+
+
+def test_repeated_steps_and_polls_are_one_row_each(own_shop: "Shop") -> None:
+    """Neighbours of one name are a row with their points, events and whole time; steps inside them, too.
+
+    Steps that alternate are grouped only if their arguments repeat. ``--all`` shows each one.
+    """
+    with holdfast.run("pumps", store=own_shop.store) as run:
+        for number in range(26):
+            run.step("alert", abs, number)
+        for _ in range(3):
+            run.step("poll", abs, 7)
+            run.step("look", abs, -7)
+        for number in range(3):
+            run.step("gather", lambda n: run.step("fetch", abs, n), number)
+        for number in range(3):
+            run.step("ask", abs, number)
+            run.step("tell", abs, number)
+    out = own_shop("show", "pumps").out
+    assert "Steps  (44 in 11 rows)" in out
+    assert " 1\u201326  alert \u00d7 26" in out
+    assert "#3\u2013#54, last 25" in out
+    assert re.search(r"27\u201331  poll \u00d7 3 +\{\"x\": 7\} +read +done", out)
+    assert re.search(r"28\u201332  look \u00d7 3 ", out)
+    assert re.search(r"34\u201338  gather \u00d7 3 +\{\"n\": 0\} … \{\"n\": 2\}", out)
+    assert re.search(r"33\u201337    fetch \u00d7 3 ", out)
+    assert out.count("tell  ") == 3
+    assert "holdfast show pumps --all --store STORE  # every step" in out
+    every = own_shop("show", "pumps", "--all").out
+    assert every.count("alert") == 26
+    assert "\u00d7" not in every
 
 
 def test_a_held_run_shows_what_it_does_now(own_shop: "Shop") -> None:

@@ -70,14 +70,14 @@ def test_show_at_80_columns(shop: "Shop") -> None:
         ○ draft    not started
 
         Steps
-          POINT  STEP                EFFECT  OUTCOME     TOOK  DETAIL
-        ✓     1  survey              read    done       1.2 s  ["GR", "AR"]
-        ✓     3  compare             read    done      750 ms  {"country": "GR", "page"…
-        ✓     2    fetch_page        read    done      500 ms  "page of GR"
-        ✓     5  compare             read    done      750 ms  {"country": "AR", "page"…
-        ✓     4    fetch_page        read    done      500 ms  "page of AR"
-        ✓     6  checkpoint draft-1          done              {"draft": "Debt cycles ……
-        ?        create_contact      once    in doubt          {"name": "Ada"}
+          POINT  STEP                ARGUMENTS            OUTCOME   DETAIL
+        ✓     1  survey              {"topic": "soverei…  done      ["GR", "AR"]
+        ✓     3  compare             {"country": "GR"}    done      {"country": "GR", "…
+        ✓     2    fetch_page        {"country": "GR"}    done      "page of GR"
+        ✓     5  compare             {"country": "AR"}    done      {"country": "AR", "…
+        ✓     4    fetch_page        {"country": "AR"}    done      "page of AR"
+        ✓     6  checkpoint draft-1                       done      {"draft": "Debt cyc…
+        ?        create_contact      {"name": "Ada"}      in doubt
 
         In doubt
           step             create_contact, started 2026-03-01 14:02:13 UTC, never

@@ -12,7 +12,7 @@ import holdfast
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 FAMILY = Path(__file__).parent / "programs" / "family.py"
-SELDOM = EVERY if EVERY == 1 else 2 * EVERY
+SELDOM = EVERY if EVERY == 1 else 8 * EVERY
 
 
 def paid(case: Case) -> Counter[str]:

@@ -94,6 +94,14 @@ REWORDED = {
 """Texts for people that later versions say otherwise. They also put no blank before an ellipsis."""
 
 
+RENAMED = {
+    ("crashed", "stale"),  # whether a holder is dead is known only where it was
+    ("queued", "not_begun"),
+    ("interrupted", "set_aside"),
+}
+"""Statuses that later versions tell apart."""
+
+
 def missing(expected: Any, told: Any, place: str = "") -> Iterator[str]:
     """Where something is not told as it was; what is told beside that does not count."""
     if isinstance(expected, dict) and isinstance(told, dict):
@@ -107,10 +115,7 @@ def missing(expected: Any, told: Any, place: str = "") -> Iterator[str]:
             yield from missing(one, other, f"{place}[{number}]")
     elif isinstance(expected, str) and REWORDED.get(expected, expected.replace(" …", "…")) == told:
         return
-    elif expected != told and (expected, told) != (
-        "crashed",
-        "stale",
-    ):  # whether a holder is dead is known only where it was
+    elif expected != told and (expected, told) not in RENAMED:
         yield f"{place} was {expected!r}, and is {told!r}"
 
 

@@ -107,3 +107,11 @@ def test_what_an_exception_shows() -> None:
     wrapped = type("APIConnectionError", (Exception,), {})("Connection error.")
     wrapped.__cause__ = OSError("connection refused by 127.0.0.1")
     assert "refused by 127.0.0.1" in signs_of(wrapped).words
+
+
+@pytest.mark.parametrize("code", ["²", "①", "", "five"])
+def test_a_code_that_is_no_number_is_no_status(code: str) -> None:
+    """Some characters count as digits, and are no decimal number: they raised ValueError in place of the error."""
+    error = Exception("odd")
+    error.code = code  # type: ignore[attr-defined]
+    assert signs_of(error).status is None

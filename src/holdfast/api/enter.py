@@ -48,6 +48,7 @@ Mode = Literal["auto", "new", "resume"]
 IfFinished = Literal["replay", "new", "reopen"]
 Stops = Literal["raise", "suppress"]
 OnDrift = Literal["stop", "warn"]
+Unclaimed = Literal["stop", "tell"]
 
 
 def run(
@@ -61,6 +62,7 @@ def run(
     if_finished: IfFinished = "replay",
     stops: Stops = "raise",
     on_drift: OnDrift = "stop",
+    unclaimed: Unclaimed = "stop",
     strict: bool = False,
     drain_s: float = DRAIN_S,
     loops: LoopPolicy | bool | None = None,
@@ -79,6 +81,7 @@ def run(
     - ``mode``: ``"new"`` refuses a run that exists, ``"resume"`` one that does not.
     - ``if_finished``: ``"replay"`` writes nothing, ``"reopen"`` continues the run, ``"new"`` starts ``ID.2``.
     - ``stops``: ``"suppress"`` leaves the block quietly on a stop-signal; ``on_drift``: ``"warn"`` logs it.
+    - ``unclaimed``: ``"tell"`` raises EffectNotMade, for the model, where EffectUnclaimed would stop the run.
     - ``strict``: a step that changes what it was given raises ArgumentChanged, when its outcome is recorded.
     - ``drain_s``: how long leaving the block waits for calls in flight.
     - ``loops``: when a loop warns, nudges the model and parks the run; False for never.
@@ -91,6 +94,7 @@ def run(
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
     choose("stops", stops, ("raise", "suppress"))
     choose("on_drift", on_drift, ("stop", "warn"))
+    choose("unclaimed", unclaimed, ("stop", "tell"))
     policy = policy_of(loops)
     entry = Entry(
         id,
@@ -101,6 +105,7 @@ def run(
         if_finished,
         stops,
         on_drift,
+        unclaimed,
         drain_s,
         loops=policy,
         retention=retention,

@@ -16,7 +16,7 @@ from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.steps.identity import site_of, split_key
-from holdfast.core.transfer.handoff.carried_effects import arguments_digest, effects_in
+from holdfast.core.transfer.handoff.carried_effects import effects_in, find_same
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_in, read_blob
 from holdfast.engine.people.questions import ASKED
@@ -116,11 +116,11 @@ def find_inherited(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found
     if handoff.handed is None or held.view.started is None:
         return None
     digest = fields_of(held.view.started.body)["handed_over"]["digest"]
-    wanted = arguments_digest(loads(_canonical(name, arguments)))
-    for effect in effects_in(loads(content_in(held.store, handoff.handed))):
-        is_it = (effect.step, effect.arguments_sha256, effect.key) == (name, wanted, "")
-        if not is_it or effect.number in handoff.claimed:
-            continue
+    wanted = loads(_canonical(name, arguments))
+    document = loads(content_in(held.store, handoff.handed))
+    left = [one for one in effects_in(document) if one.step == name and one.number not in handoff.claimed]
+    while (effect := find_same(left, "", wanted, {})) is not None:
+        left.remove(effect)
         seed = held.view.calls.get(seed_key(digest, effect))
         if seed is not None and seed.outcomes:
             return _done(held, seed)

@@ -12,8 +12,9 @@ from typing import Any, Final
 import click
 
 from holdfast._version import __version__
-from holdfast.cli.errors import EXIT_DONE, error_message_of, with_store
+from holdfast.cli.errors import EXIT_DONE, error_message_of, store_named, with_store
 from holdfast.cli.output import render
+from holdfast.cli.suggestions import did_you_mean, suggestion_for
 
 COMMANDS: Final = (
     "demo",
@@ -68,6 +69,15 @@ class App(click.Group):
         command: click.Command = import_module(_module(cmd_name)).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; for an unknown one, the commands that are like it."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            meant = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"no such command {args[0]!r}" + (f"; {meant}" if meant else ""), ctx)
+        return super().resolve_command(ctx, args)
+
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         """Run a command line. An error becomes ``error:``, ``hint:`` and an exit code, never a traceback."""
         sys.exit(self._code(list(sys.argv[1:] if args is None else args), extra))
@@ -75,6 +85,7 @@ class App(click.Group):
     def _code(self, args: list[str], extra: dict[str, Any]) -> int:
         # Not through click's own main: it prints its own messages for an interrupt and a broken pipe.
         extra.pop("prog_name", None)
+        args = _store_last(args)
         try:
             with self.make_context("holdfast", list(args), **extra) as context:
                 code = self.invoke(context)
@@ -85,9 +96,21 @@ class App(click.Group):
             found = error_message_of(error)
             if found is None:
                 raise
-            render.show_error(found.message, with_store(found.hint, args))
+            hints = [suggestion_for(error, store_named(args)), with_store(found.hint, args)]
+            render.show_error(found.message, " ".join(filter(None, hints)))
             return found.code
         return code if isinstance(code, int) else EXIT_DONE
+
+
+def _store_last(args: list[str]) -> list[str]:
+    """The command line with a --store from before the command behind it: every command has that option."""
+    moved: list[str] = []
+    while args and (args[0] == "--store" or args[0].startswith("--store=")):
+        cut = 2 if args[0] == "--store" else 1
+        moved, args = [*moved, *args[:cut]], args[cut:]
+    if not moved or not args or args[0].startswith("-"):
+        return [*moved, *args]
+    return [args[0], *moved, *args[1:]]
 
 
 def _module(name: str) -> str:
@@ -96,6 +119,7 @@ def _module(name: str) -> str:
 
 @click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
+@click.option("--store", metavar="URL", expose_value=False, help="As the option of each command, before it.")
 @click.pass_context
 def app(context: click.Context) -> None:
     """Your agent dies; its work does not.

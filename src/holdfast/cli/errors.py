@@ -26,6 +26,7 @@ __all__ = [
     "ErrorMessage",
     "RefusedError",
     "error_message_of",
+    "store_named",
     "with_store",
 ]
 
@@ -79,14 +80,20 @@ def with_store(hint: str, args: Sequence[str]) -> str:
 
     Without it, those commands would use another store.
     """
-    args = args[: args.index("--")] if "--" in args else args  # the rest belongs to another program
-    named = next((after for word, after in pairwise(args) if word == "--store"), None)
-    if named is None:
-        named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)
+    named = store_named(args)
     if named is None:
         return hint
     named = without_password(named)
     return _COMMAND.sub(lambda found: f"`{found[1]} --store {shlex.quote(named)}`", hint)
+
+
+def store_named(args: Sequence[str]) -> str | None:
+    """The store that a command line names; None if it leaves it to the environment."""
+    args = args[: args.index("--")] if "--" in args else args  # the rest belongs to another program
+    named = next((after for word, after in pairwise(args) if word == "--store"), None)
+    if named is None:
+        named = next((word.removeprefix("--store=") for word in args if word.startswith("--store=")), None)
+    return named
 
 
 # Not commands that name a store, that show alternatives, or that ask for help.

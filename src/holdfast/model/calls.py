@@ -108,3 +108,8 @@ class Call:
     def is_waiting(self) -> bool:
         """Whether this attempt has not yet got an outcome or an unknown end of it."""
         return self.is_open or self.taken < len(self.outcomes)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether its records answer no more: this attempt got them, and none is a success."""
+        return not self.is_waiting and not any(outcome.good for outcome in self.outcomes)

@@ -71,8 +71,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         {
             "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?", "uid":
             "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?", "packages": "names?",
-            "again": "list?", "budget": "object|null?", "premises": "object?", "roots": "texts?", "served":
-            "bool?", "attended": "object?",
+            "again": "list?", "budget": "object|null?", "retention": "object|null?", "premises": "object?",
+            "roots": "texts?", "served": "bool?", "attended": "object?",
         },
     ),
     Kind.JOURNAL_CUT: Schema({"events": "count", "by": "text"}),
@@ -134,8 +134,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RESTORED: Schema({"seq": "count"}),
     Kind.DRIFTED: Schema(
         {
-            "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked?",
-            "difference": "text?",
+            "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked,told?",
+            "difference": "text?", "passed": "count?",
         },
         {"diff": "text?", "args": "any?"},
     ),

@@ -46,7 +46,7 @@ class Rewound(NamedTuple):
 
 
 class RunInfo(NamedTuple):
-    """One run. ``status`` includes what only a check of the holder shows: crashed, stale."""
+    """One run. ``status`` includes what is not recorded: crashed, stale, not_begun, set_aside."""
 
     run: str
     status: str

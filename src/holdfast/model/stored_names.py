@@ -21,8 +21,8 @@ _ROWS: Final = (
         "holdfast",
         "holdfast.errors",
         (
-            "NotRecorded AcknowledgedLost ArgumentChanged EffectUnclaimed ExportTaken FileFailed "
-            "ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
+            "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken "
+            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
-from holdfast.model.run_info import Doubt, StoppedCall
+from holdfast.model.run_info import Doubt, StoppedCall, UnclaimedEffect
 from holdfast.views.value_text import one_line, readable, value_line
 
 
@@ -32,6 +32,15 @@ class StoppedLine(NamedTuple):
     pending: str | None
 
 
+class UnclaimedLine(NamedTuple):
+    """A recorded effect that the program has not asked for."""
+
+    id: str
+    key: str
+    call: str
+    state: str
+
+
 def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
     """The step with its recorded arguments and its idempotency key, which an outside service knows."""
     body = contents_of(view.calls[doubt.key].body or b"{}")
@@ -51,10 +60,15 @@ def doubt_line(doubt: Doubt, view: View) -> DoubtLine:
 
 def stopped_line(stopped: StoppedCall) -> StoppedLine:
     """The call and what it may be, each as one line."""
-    effects = tuple((one.id, _call(one.step, one.arguments), one.state) for one in stopped.effects)
+    effects = tuple((one.id, one.call, one.state) for one in map(unclaimed_line, stopped.effects))
     return StoppedLine(
         stopped.step, stopped.key, _call(stopped.step, stopped.arguments), effects, stopped.pending
     )
+
+
+def unclaimed_line(effect: UnclaimedEffect) -> UnclaimedLine:
+    """The effect as one line."""
+    return UnclaimedLine(effect.id, effect.key, _call(effect.step, effect.arguments), effect.state)
 
 
 def _call(step: str, arguments: Any) -> str:

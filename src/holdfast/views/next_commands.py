@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core.journal.fold import View
+from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.core.people.questions import example
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.premises.noted_premises import PREMISES
@@ -76,8 +77,8 @@ def next_action(
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status in _WORDS:
         return NextAction(_WORDS[info.status])
-    if info.status == Status.SEALED:
-        return _sealed(info.run, handed_to, builder)
+    if info.status in {NOT_BEGUN, SET_ASIDE, Status.SEALED}:
+        return _not_entered(info, view, handed_to, builder)
     if info.status == "running":
         return _at_work(info.run, questions, builder)
     if info.status == "stale":
@@ -96,6 +97,22 @@ def next_action(
     if info.status == "parked":
         return _parked(info.run, view, builder, circle)
     return NextAction(again_words(view), resume_choices(view, builder))
+
+
+def _not_entered(info: RunInfo, view: View, handed_to: str | None, builder: CommandBuilder) -> NextAction:
+    if info.status == Status.SEALED:
+        return _sealed(info.run, handed_to, builder)
+    # Not the recorded command alone: without HOLDFAST_RUN it opens the run that this one comes from.
+    resume: tuple[Choice, ...] = (Choice(builder.holdfast("resume", info.run), "start its program"),)
+    if builder.untrusted:
+        resume = resume_choices(view, builder)
+    if info.status == SET_ASIDE:
+        return NextAction(
+            "a rewind kept it: it needs nothing, unless you want this branch to continue", resume
+        )
+    if not view.attempts:
+        return NextAction("it has not started yet: start the program that works on it")
+    return NextAction("it has not started yet", resume)
 
 
 def _sealed(run: str, handed_to: str | None, builder: CommandBuilder) -> NextAction:
@@ -227,12 +244,18 @@ def stopped_choices(
     run: str, undecided: Sequence[StoppedCall], view: View, builder: CommandBuilder
 ) -> tuple[Choice, ...]:
     """What the first undecided call may be, with its most likely effect."""
-    effect = undecided[0].effects[0]
     return (
-        Choice(builder.holdfast("resolve", run, effect.id, "--same"), "it is that one: its result answers"),
-        Choice(builder.holdfast("resolve", run, effect.id, "--new"), "it is a new one: make it"),
-        Choice(builder.holdfast("resolve", run, effect.id, "--abandon"), "the recorded one counts no more"),
+        *decision_choices(run, undecided[0].effects[0].id, builder),
         *resume_choices(view, builder, meaning="then continue"),
+    )
+
+
+def decision_choices(run: str, effect: str, builder: CommandBuilder) -> tuple[Choice, ...]:
+    """What a call may be that was stopped for this effect."""
+    return (
+        Choice(builder.holdfast("resolve", run, effect, "--same"), "it is that one: its result answers"),
+        Choice(builder.holdfast("resolve", run, effect, "--new"), "it is a new one: make it"),
+        Choice(builder.holdfast("resolve", run, effect, "--abandon"), "the recorded one counts no more"),
     )
 
 

@@ -59,6 +59,12 @@ def waits_for(view: View | None) -> str:
     return wait_words(min(waits.values(), key=lambda wait: wait.seq)) if waits else ""
 
 
+def provider_wait(view: View | None) -> Waiting | None:
+    """The oldest wait for a provider; None if there is none."""
+    waits = [] if view is None else [w for w in WAITS.of(view).open.values() if w.reason == "provider"]
+    return min(waits, key=lambda wait: wait.seq, default=None)
+
+
 def wait_words(waiting: Waiting) -> str:
     """``until 2026-03-01 14:02:11 UTC``; ``http://… (connection refused)``."""
     until = "" if waiting.until is None else f"until {moment(waiting.until)}"

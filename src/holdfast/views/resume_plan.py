@@ -12,6 +12,7 @@ from holdfast.core.text.value_text import count, money
 from holdfast.model.premises import Judged
 from holdfast.model.recorded_command import Command
 from holdfast.model.waits import Waiting
+from holdfast.views.in_doubt import StoppedLine, UnclaimedLine, stopped_line, unclaimed_line
 from holdfast.views.value_text import span
 
 __all__ = [
@@ -72,6 +73,8 @@ class ResumeLines(NamedTuple):
     launch: Launch
     command: Command | None = None
     came_from: str = ""
+    stopped: tuple[StoppedLine, ...] = ()
+    unclaimed: tuple[UnclaimedLine, ...] = ()
 
 
 _ORDER: Final = {"missing": 0, "changed": 1, "unknown": 2, "holds": 3}
@@ -84,7 +87,13 @@ def arrange(plan: ResumePlan, launch: Launch) -> ResumeLines:
         (_premise(judged) for judged in plan.premises),
         key=lambda line: (_ACTS[line.act], _ORDER[line.verdict], line.premise),
     )
-    fields = {**plan._asdict(), "premises": tuple(lines), "launch": launch}
+    fields = {
+        **plan._asdict(),
+        "premises": tuple(lines),
+        "launch": launch,
+        "stopped": tuple(map(stopped_line, plan.stopped)),
+        "unclaimed": tuple(map(unclaimed_line, plan.unclaimed)),
+    }
     return ResumeLines(**fields)
 
 

@@ -1,6 +1,6 @@
 """The table of runs."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.event_check import UNSOUND
@@ -12,14 +12,16 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.store_rows import OVER, Liveness, Status, owner_name
 from holdfast.views.cost import bill
 from holdfast.views.handoff import taken_from
-from holdfast.views.questions import waits_for
+from holdfast.views.questions import provider_wait, wait_words, waits_for
 from holdfast.views.value_text import ago, one_line
+
+_WAITING: Final = frozenset({Status.RUNNING, Status.PARKED, Status.IDLE, "stale"})
 
 
 class RunLine(NamedTuple):
     """One run.
 
-    ``status`` includes what only a check of the holder shows: ``crashed``, ``stale``, ``damaged``.
+    ``status`` includes what is not recorded: crashed, stale, damaged, not_begun, set_aside.
     """
 
     run: str
@@ -34,6 +36,9 @@ class RunLine(NamedTuple):
     in_doubt: int
     open_questions: int
     waits_for: str
+    provider: str
+    """The provider that it waits for, and why; empty if it waits for none."""
+    provider_since_at: float | None
     events: int
     size_bytes: int | None
     tokens: int | None
@@ -64,6 +69,7 @@ def _line(overview: Overview, now: float) -> RunLine:
     made = bill(BUDGET.of(view).spent if view else NOTHING_SPENT)
     sign = last_sign(info, view)
     position = plan_position(view) if view else None
+    wait = provider_wait(view) if info.status in _WAITING else None
     is_waiting = info.status not in OVER and info.status != Status.SEALED
     return RunLine(
         run=info.run,
@@ -78,6 +84,8 @@ def _line(overview: Overview, now: float) -> RunLine:
         in_doubt=in_doubt,
         open_questions=len(QUESTIONS.of(view).open) if view and is_waiting else 0,
         waits_for=waits_for(view) if is_waiting else "",
+        provider=wait_words(wait) if wait else "",
+        provider_since_at=wait.since if wait else None,
         events=info.head,
         size_bytes=size_bytes,
         tokens=made.tokens,

@@ -41,6 +41,7 @@ STATUS_WORDS: Final[dict[str, str]] = {
     "not_begun": "not started",
     "under_way": "under way",
     "cut_off": "cut off",
+    "set_aside": "set aside",
 }
 
 

@@ -41,9 +41,15 @@ def calling(*names: str) -> Callable[[MessagesState], dict[str, Any]]:
 
 def agent(saver: HoldfastSaver | None, tools: list[BaseTool], *names: str, **options: Any) -> Any:
     """A model and its tools."""
+    model = calling(*(names or [one.name for one in tools]))
+    return loop_of(model, ToolNode(tools, **options), saver)
+
+
+def loop_of(model: Any, tools: ToolNode, saver: HoldfastSaver | None = None) -> Any:
+    """The model, and the tools as long as it calls any."""
     builder: Any = StateGraph(MessagesState)
-    builder.add_node("model", calling(*(names or [one.name for one in tools])))
-    builder.add_node("tools", ToolNode(tools, **options))
+    builder.add_node("model", model)
+    builder.add_node("tools", tools)
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", lambda s: "tools" if s["messages"][-1].tool_calls else "__end__")
     builder.add_edge("tools", "model")
@@ -134,6 +140,55 @@ def test_a_tool_in_doubt_stops_the_graph_at_once(saver: HoldfastSaver, way: str,
     assert results(build()) == ["search 0", "paid by hand", "mail 2"]
     assert sorted(made) == ["mail", "pay", "search"]
     assert saver.store.get("langgraph/t").status == "idle"
+
+
+# -- a model that is not journaled -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_model_off_the_record_is_told(tmp_path: Path, way: str) -> None:
+    """``unclaimed="tell"``: nothing records the model's answers, and in the next attempt it pays another person. The
+    payment is not made, and the tool's message names the recorded one. When the model has asked for that one, too, the
+    other is made. LangGraph calls tools in tasks and threads of its own.
+    """
+    made: list[str] = []
+
+    def pay(who: str) -> str:
+        """Pay someone."""
+        made.append(who)
+        return f"receipt for {who}"
+
+    def attempt(*whos: str) -> list[str]:
+        store = str(tmp_path / "s.db")
+        turns = list(whos)
+
+        def model(_: MessagesState) -> dict[str, Any]:
+            calls = [{"name": "pay", "args": {"who": turns.pop(0)}, "id": "call"}] if turns else []
+            return {"messages": [AIMessage("", tool_calls=calls)]}
+
+        graph = loop_of(model, ToolNode(durable_tools([pay]), handle_tool_errors=str))
+        if way == "sync":
+            run = holdfast.run("a", store=store, unclaimed="tell").open()
+            found = graph.invoke({"messages": [HumanMessage("go")]})
+            run.close()
+        else:
+
+            async def main() -> Any:
+                run = await holdfast.run("a", store=store, unclaimed="tell").open_async()
+                found = await graph.ainvoke({"messages": [HumanMessage("go")]})
+                await run.close()
+                return found
+
+            found = asyncio.run(main())
+        return [str(one.content) for one in found["messages"] if isinstance(one, ToolMessage)]
+
+    assert attempt("Ada") == ["receipt for Ada"]
+    (told,) = attempt("Zoe")
+    assert "pay was NOT made" in told
+    assert "pay(who='Ada')  (done" in told
+    assert made == ["Ada"]
+    assert attempt("Zoe", "Zoe", "Ada", "Zoe") == [told, told, "receipt for Ada", "receipt for Zoe"]
+    assert made == ["Ada", "Zoe"]
 
 
 # -- what LangGraph does with tools ----------------------------------------------------------------------------------

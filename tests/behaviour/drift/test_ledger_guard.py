@@ -38,6 +38,12 @@ def pay(amount: float, currency: str = "EUR") -> str:
     return f"{amount} {currency}"
 
 
+def card(amount: float) -> None:
+    if not calls:
+        raise ValueError("refused")
+    calls.append(("card", amount))
+
+
 class Deploys:
     """The versions of one program: ``edit`` makes the next attempt another program."""
 
@@ -258,6 +264,43 @@ def test_several_stops_are_decided_one_by_one(url: str, deploys: Deploys) -> Non
         store.resolve("a", stopped[0].effects[0].id, "same")
     assert attempt(url, edited) == ["0 EUR", "1 EUR", "2 EUR"]
     assert len(calls) == 3
+
+
+def test_a_way_that_an_earlier_attempt_took_passes_over_effects_too(url: str, deploys: Deploys) -> None:
+    """The second attempt went another way and made nothing; the third follows it: the first one's payment is unclaimed."""
+    attempt(url, lambda run: [run.step("look", note, 0), run.once("pay", pay, 1)])
+    attempt(url, lambda run: run.step("fetch", note, 0))
+    stop_of(url, lambda run: [run.step("fetch", note, 0), run.once("pay", pay, 2)])
+
+
+def test_a_new_call_does_not_hide_what_it_passed_over(url: str, deploys: Deploys) -> None:
+    """One call was called new. In the next attempt its record answers it, and the call after it is a question still."""
+    attempt(url, lambda run: run.once("pay", pay, 1))
+    stop = stop_of(url, lambda run: run.once("pay", pay, 2))
+    holdfast.store(url).resolve("a", f"d{stop.seq}", "new")
+    attempt(url, lambda run: run.once("pay", pay, 2))
+    stop_of(url, lambda run: [run.once("pay", pay, 2), run.once("pay", pay, 3)])
+
+
+def test_a_failed_effect_that_is_asked_for_again_is_judged(url: str, deploys: Deploys) -> None:
+    """Its record is a harmless failure that the program got already: making it now is a live call like any other."""
+
+    def charge(run: holdfast.Run) -> None:
+        run.options(harmless=ValueError).once("card", card, 1)
+
+    def first(run: holdfast.Run) -> None:
+        with pytest.raises(ValueError, match="refused"):
+            charge(run)
+        run.once("pay", pay, 1)
+
+    def edited(run: holdfast.Run) -> None:
+        with pytest.raises(ValueError, match="refused"):
+            charge(run)
+        charge(run)
+
+    attempt(url, first)
+    deploys.edit()
+    stop_of(url, edited)
 
 
 # -- unchanged programs ------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_a_fork_shares_what_was_recorded_up_to_its_point(url: str) -> None:
     """The first two steps are answered, the third runs again; the origin is untouched; nothing is copied."""
     attempt(url, three)
     info = holdfast.store(url).fork("a@2", as_="b")
-    assert (info.run, info.status) == ("b", "queued")
+    assert (info.run, info.status) == ("b", "not_begun")
     assert own_events(url, "b") == 0
     before = own_events(url, "a")
     assert attempt(url, three, "b") == [0, 1, 2]

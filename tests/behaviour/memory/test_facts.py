@@ -2,11 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.support.stores import over_shared_stores
 
 import holdfast
+from holdfast.engine.memory import remember
 
 
 @pytest.fixture
@@ -142,3 +144,50 @@ def test_history_is_found_by_its_words(tmp_path: Path) -> None:
         store.search("?!")
     with pytest.raises(holdfast.UnknownRun):
         store.search("x", run="no-such-run")
+
+
+@pytest.mark.parametrize("branch", ["fork", "kept", "import", "renamed"])
+def test_a_branch_does_not_remember_again_what_its_history_has(url: str, tmp_path: Path, branch: str) -> None:
+    """The fact was forgotten since, and stays so. Seen before: the run was part of the identity, so every branch put it back."""
+
+    def body(run: holdfast.Run) -> str:
+        run.step("look", len, "sky")
+        return run.remember("The sky is green.").id
+
+    store = holdfast.store(url)
+    with holdfast.run("m", store=store) as run:
+        id_ = body(run)
+    store.memory.forget(id_)
+    name = {"fork": "f", "kept": "m~1", "import": "m", "renamed": "z"}[branch]
+    target = store
+    if branch == "fork":
+        store.fork("m", as_="f")
+    elif branch == "kept":
+        store.rewind("m@1")
+    else:
+        store.export("m", tmp_path / "m.holdfast", move=True)
+        target = holdfast.store(f"memory://{uuid4().hex}")
+        target.import_(tmp_path / "m.holdfast", as_="z" if branch == "renamed" else None)
+    with holdfast.run(name, store=target) as run:
+        assert body(run) == id_
+    assert target.memory.list() == []
+
+
+def test_a_record_of_an_earlier_version_answers_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its identity has the name of the run that recorded it: found again in that run and in its fork."""
+
+    def body(run: holdfast.Run) -> str:
+        return run.remember("The sky is green.").id
+
+    store = holdfast.store(url)
+    with monkeypatch.context() as patch:
+        before = remember._identity
+        patch.setattr(remember, "_identity", lambda fact, run: before(fact, run or "m"))
+        with holdfast.run("m", store=store) as run:
+            id_ = body(run)
+    store.memory.forget(id_)
+    store.fork("m", as_="f")
+    for name in ("m", "f"):
+        with holdfast.run(name, store=store) as run:
+            assert body(run) == id_
+    assert store.memory.list() == []

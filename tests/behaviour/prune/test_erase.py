@@ -206,7 +206,7 @@ def test_flattened_forks_keep_their_history(store: holdfast.Store, at: str) -> N
     lineage = lineage_of(store._port, "deep")
     gone = store.erase("doomed", flatten=True)
     assert set(gone.flattened) == {"begun", "fresh"}
-    assert standing(store) == {"begun": "failed", "fresh": "queued", "deep": "failed"}
+    assert standing(store) == {"begun": "failed", "fresh": "not_begun", "deep": "failed"}
     for run in runs:
         assert [event._replace(crc=0, chain=0) for event in store.events(run, whole=True)] == told[run]
         row, before = store._port.find_run(run), rows[run]

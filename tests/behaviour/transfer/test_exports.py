@@ -298,7 +298,7 @@ def test_copies_do_not_act(here: holdfast.Store, there: holdfast.Store, file: Pa
     work(here)
     here.export("daily", file)
     there.import_(file)
-    assert standing(there) == {"daily": "sealed", "daily~1": "queued"}
+    assert standing(there) == {"daily": "sealed", "daily~1": "not_begun"}
     with pytest.raises(RunSealed, match="copy of a run that acts elsewhere") as refused:
         holdfast.run("daily", store=there).open()
     assert "daily~1" in refused.value.hint
@@ -309,7 +309,7 @@ def test_copies_do_not_act(here: holdfast.Store, there: holdfast.Store, file: Pa
     ):
         with pytest.raises(RunSealed):
             act()
-    assert there.fork("daily@1", as_="tried").status == "queued"
+    assert there.fork("daily@1", as_="tried").status == "not_begun"
     assert there.get("daily~1").run != here.get("daily").run
     births = {row.run: row.birth for row in there._port.list_runs(limit=9)}
     assert births["daily"] == here._port.find_run("daily").birth != births["daily~1"]  # type: ignore[union-attr]
@@ -358,7 +358,7 @@ def test_a_later_export_continues_the_copy(
     second = here.export("daily", tmp_path / "2")
     brought = there.import_(tmp_path / "2")
     assert brought.events == second.events - first.events
-    assert standing(there) == {"daily": "sealed", "daily~1": "queued", "daily~2": "queued"}
+    assert standing(there) == {"daily": "sealed", "daily~1": "not_begun", "daily~2": "not_begun"}
     assert [there.get(run).head for run in ("daily~1", "daily", "daily~2")] == [
         first.head,
         second.head,
@@ -376,7 +376,7 @@ def test_the_program_opens_the_fork_by_the_name_it_knows(
     here.export("daily", file)
     work(there, "daily", 1)  # another run of that name
     assert there.import_(file, as_="guest").run == "guest"
-    assert standing(there) == {"daily": "failed", "guest~1": "sealed", "guest": "queued"}
+    assert standing(there) == {"daily": "failed", "guest~1": "sealed", "guest": "not_begun"}
     monkeypatch.setenv("HOLDFAST_RUN", "guest")
     calls.clear()
     work(there, "daily", 3)
@@ -408,7 +408,7 @@ def test_another_run_of_that_name_is_not_touched(
     ]
     assert there.events("mine", whole=True), "every checksum is right for its new name"
     assert there.import_(file, as_="mine").events == 0
-    assert standing(there) == {"daily": "failed", "deep": "sealed", "mine": "queued", "mine~1": "sealed"}
+    assert standing(there) == {"daily": "failed", "deep": "sealed", "mine": "not_begun", "mine~1": "sealed"}
 
 
 def test_a_history_that_went_another_way_is_not_touched(

@@ -256,7 +256,7 @@ def test_another_store_goes_on_with_it(tmp_path: Path) -> None:
     taken = other.accept(document, as_="debt-writer")
     assert (taken.run, taken.giver, taken.event, taken.is_new) == ("debt-writer", "debt", 9, True)
     assert taken.losses == ()
-    assert other.get("debt-writer").status == "queued"
+    assert other.get("debt-writer").status == "not_begun"
     again = other.accept(document, as_="debt-writer")
     assert (again.is_new, again._replace(is_new=True)) == (False, taken)
     with holdfast.run("debt-writer", store=other) as run:

@@ -98,6 +98,79 @@ def test_each_effect_answers_one_call_and_reads_are_made(tmp_path: Path) -> None
     assert len(settled) == 5
 
 
+def wire(amount: float, to: str = "Ada") -> str:
+    DONE.append(f"wire {amount!r} {to}")
+    return f"{amount!r} to {to}"
+
+
+def wire_later(amount: float, to: str = "Ada", urgent: bool = False) -> str:
+    DONE.append(f"wire {amount!r} {to} {urgent}")
+    return "made"
+
+
+def taken(tmp_path: Path, given: Any, asked: Any) -> Any:
+    """What the taker's call returns, after the giver made its own."""
+    store = holdfast.store(tmp_path / "a.db")
+    with holdfast.run("giver", store=store) as run:
+        given(run)
+        document = json.loads(json.dumps(run.handoff(to="taker", seal=True)))
+    DONE.clear()
+    other = holdfast.store(tmp_path / "b.db")
+    other.accept(document, as_="taker")
+    with holdfast.run("taker", store=other) as run:
+        return asked(run)
+
+
+@pytest.mark.parametrize("asked", [
+    lambda run: run.once("wire", wire, 5.0),
+    lambda run: run.once("wire", wire, 5, to="Ada"),
+    lambda run: run.once("wire", wire_later, 5),
+    lambda run: run.once("wire", wire_later, 5.0, urgent=False),
+], ids=["another type", "said", "a new default", "both"])  # fmt: skip
+def test_arguments_that_are_equal_by_value_are_the_same_effect(tmp_path: Path, asked: Any) -> None:
+    """As in the run itself: ``5`` and ``5.0``, and a parameter at its default that the giver did not have."""
+    assert taken(tmp_path, lambda run: run.once("wire", wire, 5), asked) == "5 to Ada"
+    assert DONE == []
+
+
+@pytest.mark.parametrize("asked", [
+    lambda run: run.once("wire", wire, True),
+    lambda run: run.once("wire", wire, 1, to="Bob"),
+    lambda run: run.once("wire", wire_later, 1, urgent=True),
+    lambda run: run.once("send", wire, 1),
+], ids=["True", "another person", "not at its default", "another name"])  # fmt: skip
+def test_other_arguments_are_another_effect(tmp_path: Path, asked: Any) -> None:
+    """``True`` is not ``1``, and nothing is matched by its place or by likeness: the call is made."""
+    taken(tmp_path, lambda run: run.once("wire", wire, 1), asked)
+    assert len(DONE) == 1
+
+
+def test_the_exact_effect_comes_before_an_equal_one(tmp_path: Path) -> None:
+    """The giver made ``5.0`` and then ``5``: each call of the taker gets its own."""
+
+    def given(run: holdfast.Run) -> None:
+        run.once("wire", wire, 5.0)
+        run.once("wire", wire, 5)
+
+    found = taken(tmp_path, given, lambda run: [run.once("wire", wire, 5), run.once("wire", wire, 5.0)])
+    assert found == ["5 to Ada", "5.0 to Ada"]
+    assert DONE == []
+
+
+def test_a_key_alone_matches_nothing(tmp_path: Path) -> None:
+    """Two programs may use the same key for different things: the name has to be the same, too."""
+
+    def asked(run: holdfast.Run) -> Any:
+        return run.options(key="7").once("mail", noted, "ada"), run.options(key="7/pay").once("wire", wire, 5)
+
+    def given(run: holdfast.Run) -> None:
+        run.options(key="7").once("wire", wire, 5)
+        run.options(key="7/pay").once("wire", wire, 5)
+
+    assert taken(tmp_path, given, asked) == ("ADA", "5 to Ada")
+    assert DONE == ["note ada"]
+
+
 @pytest.mark.parametrize("died_after", range(1, 9))
 def test_a_taker_that_dies_anywhere_asks_for_each_effect_once(tmp_path: Path, died_after: int) -> None:
     """Replayed from the top and restored from a state: what it was answered, it is answered again, and nothing else.

@@ -6,6 +6,7 @@ nobody hears it. That is what a connection looks like when it is lost around a c
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
@@ -21,7 +22,8 @@ class Proxy:
         self._cut: tuple[str, tuple[bytes, ...]] | None = None
         self.cuts = 0
         self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     def cut_next(self, when: str, *words: bytes) -> None:
         """Cut the line at the next thing sent that says one of the words: an append or a commit, if none is given."""
@@ -32,9 +34,20 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
-        for one in self._sockets:
-            one.close()
+        # Closing alone wakes nobody: the thread would accept a pool's next connection, and leave it open for some later test.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()  # it accepts no more, and starts no more of them
+        _shut(*self._sockets)
+        for one in self._threads:
+            one.join()
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _accept(self) -> None:
         while True:
@@ -42,11 +55,16 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self._target))
-            self._sockets += [client, server]
+            self._sockets.append(client)
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # the server is down: the client hears that at once
+                _shut(client)
+                continue
+            self._sockets.append(server)
             line = _Line(self, client, server)
-            threading.Thread(target=line.forth, daemon=True).start()
-            threading.Thread(target=line.back, daemon=True).start()
+            self._start(line.forth)
+            self._start(line.back)
 
     def wants_cut(self, data: bytes) -> str | None:
         """When to cut for this, once."""
@@ -89,6 +107,11 @@ class _Line:
         self._end()
 
     def _end(self) -> None:
-        for one in (self._client, self._server):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+        _shut(self._client, self._server)
+
+
+def _shut(*sockets: socket.socket) -> None:
+    """Wake whoever reads from these."""
+    for one in sockets:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)

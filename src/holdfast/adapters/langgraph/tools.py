@@ -29,7 +29,8 @@ from holdfast.core.steps.arguments import has_parameter
 from holdfast.core.steps.identity import scope_of
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, here_now
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.steps.step import minted_key, step
+from holdfast.engine.steps.begun_elsewhere import minted_key
+from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive
 from holdfast.engine.threads.shared_hold import share
 from holdfast.errors import NotStorable, TooLarge

@@ -2,21 +2,23 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.api.store.artifacts import Files
 from holdfast.api.store.read_runs import Reading
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.lineage.later_effects import REPEATS, told
-from holdfast.core.lineage.points import Place
+from holdfast.core.lineage.points import Place, parse_place
 from holdfast.engine.journal.journal import Draft
 from holdfast.engine.lineage import fork_and_rewind
 from holdfast.engine.steps.call_options import choose
+from holdfast.errors import Misuse
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
 from holdfast.model.handoff import Accepted
 from holdfast.model.prune_report import Pin, PruneReport
-from holdfast.model.retention import RETENTION, Retention
+from holdfast.model.retention import Keep, Retention
 from holdfast.model.run_info import EffectBehind, Rewound, RunInfo
 
 if TYPE_CHECKING:
@@ -90,6 +92,11 @@ class Moving(Files):
         choose("messages", messages, ("keep", "take_back"))
         takes_back = messages == "take_back"
         row, seq = self._at(place)
+        if row.run != (named := parse_place(place).run):
+            raise Misuse(
+                problem=f"event #{seq} is not in the history of run {named} any more: {row.run} has it",
+                advice=f"fork it, `holdfast fork {row.run}@#{seq} --as NAME`, or rewind {row.run}",
+            )
         if not files:
             return fork_and_rewind.rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
         from holdfast.engine.artifacts.restore import Restoring, Wanted
@@ -249,9 +256,17 @@ class Moving(Files):
         return erase(self._session, check_run_id(run), flatten=flatten)
 
     def prune(
-        self, run: str | None = None, *, policy: Retention = RETENTION, dry_run: bool = False
+        self,
+        run: str | None = None,
+        *,
+        policy: Retention | Mapping[str, Keep] = MappingProxyType({}),
+        dry_run: bool = False,
     ) -> PruneReport:
         """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
+
+        Each run is pruned by the policy that its program declared. A mapping changes some classes of it, as
+        ``{"checkpoints": Keep(last=5)}``; a ``Retention`` replaces it. Finished runs go only by what is
+        given.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
         half-way, call it again.

@@ -11,9 +11,9 @@ from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.names import check_run_id
-from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
-from holdfast.core.journal.run_status import status_seen
+from holdfast.core.journal.run_status import row_status
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.promises import PROMISES
@@ -34,7 +34,6 @@ from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
 from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownPoint, UnknownQuestion, UnknownRun
 from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
-from holdfast.model.calls import Call
 from holdfast.model.context import BUDGET_TOKENS, Context, Count, Style
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind, covers_from
@@ -198,7 +197,7 @@ class Reading(Examining):
 
     def stopped_calls(self, run: str) -> list[StoppedCall]:
         """The ``once`` calls that were stopped, because each may be an effect that is recorded already."""
-        from holdfast.api.store.stopped_calls import stopped_calls
+        from holdfast.engine.drift.stopped_calls import stopped_calls
 
         return [] if self.get(run).status in OVER else stopped_calls(self._port, run, self.view(run))
 
@@ -449,13 +448,20 @@ class Reading(Examining):
         if place.is_head and row.head:
             return row, row.head
         if place.seq is not None and 1 <= place.seq <= row.head:
-            fork_and_rewind.check_kept(self._port, place.run, place.seq)
+            row = self._row(self.run_with(place.run, place.seq))
+            fork_and_rewind.check_kept(self._port, row.run, place.seq)
             return row, place.seq
         events = self.events(place.run)
         event = None if place.seq is not None else find_event(events, place)
         if event is None:
             raise self.absence(place, events, row.head)
         return row, event.seq
+
+    def run_with(self, run: str, seq: int) -> str:
+        """The run whose history has this event: the run itself, or the branch that a rewind kept."""
+        from holdfast.engine.lineage.kept_events import run_with
+
+        return run_with(self._port, run, seq)
 
     def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
         """The error for a place that does not exist: it was never recorded, or it was pruned."""
@@ -478,23 +484,13 @@ class Reading(Examining):
 
     def _info(self, row: RunRow) -> RunInfo:
         holder = self._port.probe(row.lease.owner) if row.lease.owner else None
-        status = status_seen(row.status, row.lease, holder, self._session.clock.wall())
+        status = row_status(row, holder, self._session.clock.wall())
         if row_damage(row):
             status = "damaged"
         return RunInfo(row.run, status, row.created_at, row.head, row.lease, holder)
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run that handed its work to this one, with its store and event; empty if none did."""
+    """The run that handed its work to this one, with its store and event; else empty, also if damaged."""
     giver: dict[str, Any] = {} if row.damage else facts_of(row).get("handed") or {}
     return giver
-
-
-def doubtful(view: View, info: RunInfo) -> list[Call]:
-    """The calls in doubt. A call of a live holder is running, unless the holder recorded a doubt."""
-    held = info.holder == "alive"
-    return [
-        c
-        for c in view.open_calls()
-        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
-    ]

@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 from orjson import dumps, loads
 
-from holdfast.api.store.read_runs import Reading, doubtful
+from holdfast.api.store.read_runs import Reading
 from holdfast.codec.blobs import address_of
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_name
+from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.people.questions import UnfitError, fit, offered, plain_of, told_end
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import NOTHING

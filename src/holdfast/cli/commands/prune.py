@@ -25,7 +25,7 @@ from holdfast.cli.output.blocks import (
 )
 from holdfast.limits import KEPT_CHECKPOINTS
 from holdfast.model.prune_report import PruneReport, RunPruned
-from holdfast.model.retention import RETENTION, Keep, Retention
+from holdfast.model.retention import Keep
 from holdfast.views.json_shape import as_plain
 from holdfast.views.prune_report import CombinedPart, combined_parts, largest
 from holdfast.views.value_text import count, size
@@ -41,16 +41,15 @@ _UNUSED: Final = "no journal and no inbox refers to them"
 @click.option(
     "--keep-checkpoints",
     type=click.IntRange(min=0),
-    default=KEPT_CHECKPOINTS,
-    show_default=True,
     metavar="N",
-    help="How many states of a run to keep, besides those in use.",
+    help=f"How many states of a run to keep, besides those in use. Default: as its program declares, else "
+    f"{KEPT_CHECKPOINTS}.",
 )
 @click.option(
     "--keep-reasoning",
     type=click.IntRange(min=0),
     metavar="N",
-    help="How many thoughts and similar notes of a run to keep. Default: all.",
+    help="How many thoughts and similar notes of a run to keep. Default: as its program declares, else all.",
 )
 @click.option(
     "--finished-days",
@@ -66,7 +65,7 @@ def command(
     *,
     run: str | None,
     dry_run: bool,
-    keep_checkpoints: int,
+    keep_checkpoints: int | None,
     keep_reasoning: int | None,
     finished_days: float | None,
     verbose: bool,
@@ -79,6 +78,7 @@ def command(
 
     The result is shown run by run; for many runs, as sums. --json has every run.
 
+    Each run is pruned by the retention that its program declared; an option replaces that bound for all runs.
     Heads, labels, pins and fork points stay. A held run is skipped: its holder prunes it. If the command is
     killed, run it again.
 
@@ -98,16 +98,23 @@ def command(
             "leave one out",
             code=EXIT_MISUSE,
         )
-    policy = RETENTION._replace(
-        checkpoints=Keep(last=keep_checkpoints),
-        reasoning=Keep(last=keep_reasoning),
-        finished=Keep(days=finished_days),
-    )
-    report = store.prune(None if run is None else run_only(run, "prune"), policy=policy, dry_run=dry_run)
+    given = {
+        "checkpoints": ("--keep-checkpoints", keep_checkpoints, Keep(last=keep_checkpoints)),
+        "reasoning": ("--keep-reasoning", keep_reasoning, Keep(last=keep_reasoning)),
+        "finished": ("--finished-days", finished_days, Keep(days=finished_days)),
+    }
+    changes = {name: keep for name, (_, value, keep) in given.items() if value is not None}
+    report = store.prune(None if run is None else run_only(run, "prune"), policy=changes, dry_run=dry_run)
     if as_json:
         render.show_json({"store": store.url, **as_plain(report)})
     else:
-        words = partial(command_builder(url).holdfast, "prune", *_options(run, policy))
+        options = [
+            word
+            for option, value, _ in given.values()
+            if value is not None
+            for word in (option, f"{value:g}")
+        ]
+        words = partial(command_builder(url).holdfast, "prune", *([run] if run is not None else []), *options)
         is_long = sum(len(line.goes) + len(line.stays) for line in report.runs) > _LINES_MAX
         render.show(_summary(report, words) if is_long and not verbose else _blocks(report, words))
 
@@ -225,17 +232,6 @@ def _sums(report: PruneReport) -> list[tuple[str, list[Span]]]:
     if report.reclaimed_bytes:
         sums.append(("files", [Span(f"{size(report.reclaimed_bytes)} given back to the file system")]))
     return sums
-
-
-def _options(run: str | None, policy: Retention) -> list[str]:
-    options = [run] if run is not None else []
-    if policy.checkpoints.last != KEPT_CHECKPOINTS:
-        options += ["--keep-checkpoints", str(policy.checkpoints.last)]
-    if policy.reasoning.last is not None:
-        options += ["--keep-reasoning", str(policy.reasoning.last)]
-    if policy.finished.days is not None:
-        options += ["--finished-days", f"{policy.finished.days:g}"]
-    return options
 
 
 def _rows(line: RunPruned, *, going: bool) -> list[tuple[Span, ...]]:

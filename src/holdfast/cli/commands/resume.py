@@ -12,7 +12,13 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import child_url, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    child_url,
+    command_builder_for,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -26,9 +32,11 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
+from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
+from holdfast.core.journal.run_status import SET_ASIDE
 from holdfast.core.text.times import ago, moment
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.model.event_fields import contents_of
@@ -37,7 +45,7 @@ from holdfast.model.run_info import RunInfo
 from holdfast.model.store_rows import OVER, Status, owner_name
 from holdfast.stores.url import without_password
 from holdfast.views.json_shape import as_plain
-from holdfast.views.next_commands import is_served, submission
+from holdfast.views.next_commands import CommandBuilder, decision_choices, is_served, submission
 from holdfast.views.resume_plan import (
     Launch,
     PremiseLine,
@@ -52,7 +60,7 @@ from holdfast.views.resume_plan import (
 from holdfast.views.value_text import count, status_word
 
 _EVERYTHING = 1 << 40
-_OVER = OVER | {Status.SEALED, Status.IMPORTING}
+_OVER = OVER | {Status.SEALED, Status.IMPORTING, Status.QUEUED, SET_ASIDE}
 
 
 @click.command(short_help="Start a run's program again, in its own directory.")
@@ -138,7 +146,7 @@ def command(
     if as_json:
         render.show_json({"store": store.url, **as_plain(plan)})
     else:
-        render.show(_blocks(plan))
+        render.show(_blocks(plan, command_builder_for(store, info.run, url)))
 
 
 # -- choose the run ------------------------------------------------------------------------------------------
@@ -146,7 +154,6 @@ def command(
 
 def _last(store: Store) -> RunInfo:
     for info in store.runs(limit=_EVERYTHING):
-        # A new fork is queued too, and has the attempts of the run it was forked from.
         if info.status not in _OVER and _can_go_on(store, info):
             return info
     raise RefusedError(
@@ -159,7 +166,7 @@ def _can_go_on(store: Store, info: RunInfo) -> bool:
         attempts = store.view(info.run).attempts
     except Corrupt:  # `doctor` reports it; look for another run that can be resumed
         return False
-    return info.status != "queued" or bool(attempts)
+    return bool(attempts)  # a new fork has those of the run it was forked from
 
 
 def _check(store: Store, info: RunInfo) -> RunInfo:
@@ -242,6 +249,8 @@ def _brief(plan: ResumeLines) -> str:
     parts = [f"{answers_line(plan.answers)} from the journal"]
     if plan.doubts:
         parts.append(f"{len(plan.doubts)} in doubt")
+    if plan.unclaimed:
+        parts.append(f"{count(len(plan.unclaimed), 'effect')} not asked for")
     if plan.again:
         parts.append(f"{count(len(plan.again), 'step')} again")
     broken = [line for line in plan.premises if line.verdict in {"changed", "missing"}]
@@ -250,7 +259,7 @@ def _brief(plan: ResumeLines) -> str:
     return f"resuming {plan.run}, attempt {plan.attempt}: {', '.join(parts)}"
 
 
-def _blocks(plan: ResumeLines) -> list[Block]:
+def _blocks(plan: ResumeLines, builder: CommandBuilder) -> list[Block]:
     answers = plan.answers
     status = status_span(plan.status)
     pairs = [
@@ -272,7 +281,20 @@ def _blocks(plan: ResumeLines) -> list[Block]:
     if plan.next_item:
         pairs.append(("next in its plan", [Span(plan.next_item)]))
     parts = (_doubts, _premises, _questions, _waits, _again)
-    return [Facts(pairs), *(block for part in parts for block in part(plan)), *_command(plan)]
+    blocks = [*_stopped(plan, builder), *(block for part in parts for block in part(plan))]
+    return [Facts(pairs), *blocks, *_command(plan)]
+
+
+def _stopped(plan: ResumeLines, builder: CommandBuilder) -> list[Block]:
+    """The calls that were not made, and how to decide about the first undecided one."""
+    if not plan.stopped:
+        return []
+    undecided = [line.effects[0][0] for line in plan.stopped if line.effects and line.pending is None]
+    choices = decision_choices(plan.run, undecided[0], builder) if undecided else ()
+    blocks: list[Block] = [Gap(), Heading("Stopped"), *stopped_blocks(plan.stopped)]
+    if choices:
+        blocks += [Gap(), Commands([(one.command, one.meaning) for one in choices])]
+    return blocks
 
 
 def _premises(plan: ResumeLines) -> list[Block]:
@@ -347,7 +369,11 @@ def _waits(plan: ResumeLines) -> list[Block]:
 
 def _doubts(plan: ResumeLines) -> list[Block]:
     rows: list[tuple[Span, ...]] = [
-        (Span(doubt.step, "doubt"), Span(doubt.pending or "undecided", "dim"), Span(doubt.fate))
+        (
+            Span(f"{doubt.step} ({doubt.id})", "doubt"),
+            Span(doubt.pending or "undecided", "dim"),
+            Span(doubt.fate),
+        )
         for doubt in plan.doubts
     ]
     return _section("In doubt", rows, ["doubt" for _ in rows])

@@ -8,8 +8,9 @@ import click
 from holdfast.api.store.store import Store, find_store
 from holdfast.cli.options import command_builder, common_options, open_existing, where
 from holdfast.cli.output import render
-from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
+from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Heading, Span, Table, text
 from holdfast.cli.output.status_colours import mood_of, status_span
+from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.model.store_rows import Status
 from holdfast.views.cost import marked_cost
 from holdfast.views.json_shape import as_plain, iso
@@ -28,12 +29,14 @@ _STATUSES: Final = (
     Status.RUNNING,
     "waiting",
     *_WAITING,
+    NOT_BEGUN,
     Status.IDLE,
     Status.FAILED,
     "crashed",
     "stale",
     Status.FINISHED,
     Status.INTERRUPTED,
+    SET_ASIDE,
     Status.IN_DOUBT,
     Status.DIVERGED,
     Status.CANCELLED,
@@ -212,7 +215,7 @@ def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
         head = text(f"{clock_time(store.now())} UTC, every {every_s:g} s; Ctrl-C leaves", "dim")
     else:
         head = text(iso(store.now()))
-    blocks = [_table(page.lines)] if page.lines else [text("no runs")]
+    blocks = [_table(page.lines), *_provider_waits(page)] if page.lines else [text("no runs")]
     return [head, *([Gap()] if is_drawn else []), *blocks, *([] if is_drawn else [Gap()])]
 
 
@@ -251,7 +254,7 @@ def _blocks(page: Page, at: CommandBuilder) -> list[Block]:
         if page.asked.statuses:
             return [text(f"no such runs in {page.store.url}")]
         return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
-    blocks: list[Block] = [_table(page.lines)]
+    blocks: list[Block] = [_table(page.lines), *_provider_waits(page)]
     blocks += _pages(page, at)
     needs = [need for line in page.lines if (need := _next_command(line, at)) is not None]
     if needs:
@@ -275,6 +278,19 @@ def _pages(page: Page, at: CommandBuilder) -> list[Block]:
     return [Gap(), Commands([(at.holdfast("runs", "--page", str(number + 1), *options), told)])]
 
 
+def _provider_waits(page: Page) -> list[Block]:
+    """Who waits for which provider, and for how long."""
+    assert page.store is not None
+    now = page.store.now()
+    rows = [
+        (Span(line.run, "strong"), Span(span(max(0.0, now - line.provider_since_at))), Span(line.provider))
+        for line in page.lines
+        if line.provider_since_at is not None
+    ]
+    columns = (Column(), Column(right=True), Column(grows=True))
+    return [Gap(), Heading("Waits for a provider"), Table(columns, rows)] if rows else []
+
+
 def _table(lines: list[RunLine]) -> Table:
     return Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
 
@@ -285,6 +301,8 @@ def _row(line: RunLine) -> tuple[Span, ...]:
         status = Span(f"{status.text}, {line.in_doubt} in doubt", "doubt")
     elif line.open_questions:
         status = Span(f"{status.text}, {count(line.open_questions, 'question')}", "doubt")
+    elif line.provider:
+        status = Span(f"{status.text}, waits", "doubt")
     return (
         Span(line.run, "strong"),
         status,

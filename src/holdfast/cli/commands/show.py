@@ -10,6 +10,7 @@ from holdfast.cli.options import command_builder, command_builder_for, common_op
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
+from holdfast.cli.suggestions import did_you_mean, label_names
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
 from holdfast.errors import PointPruned
 from holdfast.model.events import Event
@@ -18,6 +19,7 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import BranchLine, branch_lines
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.run_summary import child_lines, summarize
+from holdfast.views.value_text import status_word
 
 
 @click.command(short_help="Show a run in full, or one point or event of it.")
@@ -28,9 +30,9 @@ from holdfast.views.run_summary import child_lines, summarize
     default=20,
     show_default=True,
     metavar="N",
-    help="How many steps to list.",
+    help="How many rows of steps to list.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Every step.")
+@click.option("--all", "show_all", is_flag=True, help="Every step, each in its own row.")
 @click.option("--tree", "show_tree", is_flag=True, help="The forks that the run belongs to.")
 @common_options
 def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
@@ -75,8 +77,7 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})
     else:
-        shown = len(summary.steps) if show_all else steps
-        render.show(run_blocks(summary, command_builder(url), steps_max=shown))
+        render.show(run_blocks(summary, command_builder(url), steps_max=steps, every_step=show_all))
 
 
 def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
@@ -90,7 +91,7 @@ def _show_tree(store: Store, run: str, *, as_json: bool) -> None:
         [
             Span(line.rails, "dim"),
             Span(line.run, "strong" if line.run == run else "plain"),
-            Span(f"  {line.status}", "dim"),
+            Span(f"  {status_word(line.status)}", "dim"),
             Span(_origin_words(line, givers.get(line.run)), "dim"),
         ]
         for line in lines
@@ -111,13 +112,17 @@ def _origin_words(line: BranchLine, giver: dict[str, Any] | None) -> str:
 
 def _show_place(store: Store, place: Place, at: CommandBuilder, *, as_json: bool) -> None:
     """One recorded event, or the step or checkpoint that a point or label names."""
+    if place.seq is not None:  # as facts and search hits name it: a rewind may have moved it to another run
+        place = place._replace(run=store.run_with(place.run, place.seq))
     events = store.events(place.run)
     event = find_event(events, place)
     if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
         raise gone
     if event is None:
+        meant = did_you_mean(place.label, label_names(events)) if place.label else ""
         raise RefusedError(
-            _absence(place, events), f"`{at.holdfast('log', place.run)}` lists what is recorded"
+            _absence(place, events),
+            " ".join(filter(None, [meant, f"`{at.holdfast('log', place.run)}` lists what is recorded"])),
         )
     step = step_detail(place.run, events, event, store.content) if place.seq is None else None
     detail = step or event_detail(place.run, event, store.content(event))

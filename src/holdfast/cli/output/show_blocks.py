@@ -20,6 +20,7 @@ from holdfast.cli.output.blocks import (
     Verbatim,
 )
 from holdfast.cli.output.status_colours import mood_of, status_span
+from holdfast.cli.output.steps_table import steps_blocks
 from holdfast.model.handoff import Loss
 from holdfast.views.cost import spent_words
 from holdfast.views.event_detail import EventDetail, StepDetail
@@ -30,7 +31,6 @@ from holdfast.views.plan_progress import PlanItem
 from holdfast.views.questions import QuestionLine, answer_words
 from holdfast.views.resume_plan import trust_line
 from holdfast.views.run_summary import AttemptLine, ChildLine, FileLine, RunSummary
-from holdfast.views.steps import StepLine
 from holdfast.views.value_text import (
     ago,
     clock_time,
@@ -45,13 +45,18 @@ from holdfast.views.value_text import (
 # -- a run ---------------------------------------------------------------------------------------------------
 
 
-def run_blocks(summary: RunSummary, builder: CommandBuilder, *, steps_max: int) -> list[Block]:
-    """A run in full: head, attempts, plan, steps, doubts, result, and what to do next."""
+def run_blocks(
+    summary: RunSummary, builder: CommandBuilder, *, steps_max: int, every_step: bool
+) -> list[Block]:
+    """A run in full: head, attempts, plan, steps, doubts, result, and what to do next.
+
+    ``steps_max`` counts rows of the table of steps, unless every step has its own.
+    """
     return [
         *_head(summary),
         *_attempts(summary.attempts, summary.line.created_at),
         *_plan(summary.plan),
-        *_steps(summary, builder, steps_max),
+        *steps_blocks(summary, builder, rows_max=steps_max, everything=every_step),
         *_children(summary.children, builder),
         *([Gap(), Heading("In doubt"), *doubt_blocks(summary.doubts)] if summary.doubts else []),
         *([Gap(), Heading("Stopped"), *stopped_blocks(summary.stopped)] if summary.stopped else []),
@@ -208,51 +213,6 @@ def _plan(plan: tuple[PlanItem, ...]) -> list[Block]:
 def _plan_note(item: PlanItem) -> str:
     words = "unknown" if item.status == "unknown" else status_word(item.status)
     return f"{words}, {count(item.steps, 'step')}" if item.steps > 1 else words
-
-
-def _steps(summary: RunSummary, builder: CommandBuilder, steps_max: int) -> list[Block]:
-    steps = summary.steps
-    if not steps:
-        return []
-    shown = steps[len(steps) - steps_max :] if steps_max < len(steps) else steps
-    hidden = len(steps) - len(shown)
-    blocks: list[Block] = [
-        Gap(),
-        Heading("Steps", f"the last {len(shown):,} of {len(steps):,}" if hidden else ""),
-    ]
-    if shown:
-        columns = (
-            Column("POINT", right=True),
-            Column("STEP"),
-            Column("EFFECT", drops=1),
-            Column("OUTCOME"),
-            Column("TOOK", right=True),
-            Column("DETAIL", grows=True, drops=2),
-        )
-        blocks.append(Table(columns, [_step_row(s) for s in shown], [mood_of(s.outcome) for s in shown]))
-    if hidden:
-        blocks.append(Commands([(builder.holdfast("show", summary.line.run, "--all"), "every step")]))
-    return blocks
-
-
-def _step_row(step: StepLine) -> tuple[Span, ...]:
-    name = (
-        f"{'  ' * step.depth}{step.name}"
-        if step.what == "step"
-        else f"{'  ' * step.depth}checkpoint {step.name}"
-    )
-    outcome = status_word(step.outcome)
-    if step.tries > 1:
-        outcome += f", {step.tries} tries"
-    detail = step.detail if step.detail or step.outcome == "done" else step.arguments
-    return (
-        Span(f"{step.point:,}" if step.point else "", "dim"),
-        Span(name.rstrip()),
-        Span(step.effect, "dim" if step.effect == "read" else "plain"),
-        Span(outcome, mood_of(step.outcome)),
-        Span(span(step.took_s) if step.took_s is not None else "", "dim"),
-        Span(f"{step.settled}: {detail}" if step.settled else detail, "dim"),
-    )
 
 
 def doubt_blocks(doubts: Sequence[DoubtLine]) -> list[Block]:

@@ -16,6 +16,7 @@ _MOODS: Final[dict[str, Mood]] = {
     "idle": "dim",
     "sealed": "dim",
     "not_begun": "dim",
+    "set_aside": "dim",
     "abandoned": "dim",
     "cancelled": "dim",
     "closed": "plain",

@@ -47,7 +47,19 @@ _SIGNS: Final[dict[Mood, str]] = {
     "strong": "·",
 }
 _ASCII: Final = str.maketrans(
-    {"✓": "+", "✗": "x", "●": "*", "○": "o", "·": "-", "…": "~", "\u2013": "-", "µ": "u", "→": ">", "━": "="}
+    {
+        "✓": "+",
+        "✗": "x",
+        "●": "*",
+        "○": "o",
+        "·": "-",
+        "…": "~",
+        "\u2013": "-",
+        "\u00d7": "x",
+        "µ": "u",
+        "→": ">",
+        "━": "=",
+    }
 )
 _BETWEEN: Final = 2
 _GROWING_MIN: Final = 16
@@ -339,6 +351,7 @@ def _row(
             line.append(blank).append_text(cell)
         else:
             line.append_text(cell).append(blank if place < len(shown) - 1 else "")
+    line.rstrip()
     return line
 
 

@@ -34,6 +34,8 @@ class DriftFold(FeatureFold):
         """The change of its function's data that stopped a call."""
         self.accepted: set[str] = set()
         """Changes of data for which the recorded calls answer: see ``data_difference.name_of``."""
+        self.passed: dict[str, int] = {}
+        """For a call that was stopped: the first recorded call that the program had passed over then."""
         self.programs: list[tuple[int, dict[str, str]]] = []
         """Digests of modules that changed, each with the event from which on they count."""
 
@@ -51,6 +53,8 @@ class DriftFold(FeatureFold):
             if "unclaimed" in fields:
                 stop = [event.seq, event.name, fields["unclaimed"]]
                 self.stop(event.key, stop, fields.get("difference", ""))
+                if "passed" in fields:
+                    self.passed[event.key] = fields["passed"]
             elif "difference" in fields:
                 self.accepted.add(fields["difference"])
         elif event.kind == Kind.STEP_CLAIMED:
@@ -97,6 +101,7 @@ class DriftFold(FeatureFold):
             "drift_stops": self.stops,
             "same_calls": self.same,
             "new_calls": sorted(self.new),
+            "passed_over": self.passed,
             "programs": self.programs,
             "patches": self.patches,
             "data_differences": self.differences,
@@ -108,6 +113,7 @@ class DriftFold(FeatureFold):
         self.stops = dict(data.get("drift_stops", {}))
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
+        self.passed = dict(data.get("passed_over", {}))
         self.patches = dict(data.get("patches", {}))
         self.differences = dict(data.get("data_differences", {}))
         self.accepted = set(data.get("data_accepted", ()))

@@ -78,18 +78,3 @@ def by_likeness(
         return call.name != name, len({*known, *arguments}) - equal, call.seq
 
     return sorted(candidates, key=distance)
-
-
-def is_same_by_value(
-    recorded: Mapping[str, Any], asked: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> bool:
-    """Whether the arguments are equal by value.
-
-    Parameters at their default that the record lacks do not count.
-    """
-    given = {
-        name: value
-        for name, value in asked.items()
-        if name in recorded or name not in defaults or not are_equal(value, defaults[name])
-    }
-    return are_equal(dict(recorded), given)

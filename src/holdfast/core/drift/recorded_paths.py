@@ -1,10 +1,12 @@
 """The recorded calls of the root task by the path that led to them.
 
 A new call of the root task is a deviation if a recorded call that the program has not asked for has the same
-path: the program branched off, and may never ask for anything that was recorded later.
+path: the program branched off, and may never ask for anything that was recorded later. An attempt that
+follows such a branch makes no new call at that place, so it is found by the two records that share a path.
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from holdfast.core.steps.call_point import NO_PATH, Point
 from holdfast.model.calls import Call
@@ -41,3 +43,28 @@ class RecordedPaths:
             if call.name == name and call.is_waiting and not call.abandoned:
                 return call
         return None
+
+
+class Branches:
+    """The recorded calls of the root task that share a path: different attempts went different ways."""
+
+    def __init__(self, calls: Iterable[Call], intent_of: Callable[[Call], bytes]) -> None:
+        by_path: dict[int, list[Call]] = {}
+        for call in calls:
+            path = fields_of(intent_of(call)).get("path", NO_PATH)
+            if path != NO_PATH:
+                by_path.setdefault(path, []).append(call)
+        self._calls = [calls for calls in by_path.values() if len(calls) > 1]
+
+    def passed_seq(self, cursor_seq: int) -> float:
+        """The first recorded call that this attempt left out by following another branch; inf for none."""
+        return min(
+            (
+                call.seq
+                for calls in self._calls
+                if any(one.seq > cursor_seq and not one.is_waiting for one in calls)
+                for call in calls
+                if call.is_waiting and not call.abandoned
+            ),
+            default=inf,
+        )

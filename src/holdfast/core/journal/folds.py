@@ -112,6 +112,7 @@ ROWS: Final = (
             "drift_stops",
             "same_calls",
             "new_calls",
+            "passed_over",
             "programs",
             "patches",
             "data_differences",

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from holdfast.core.journal.fold import View
 from holdfast.core.steps.identity import enclosing
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of
+from holdfast.model.run_info import RunInfo
 
 
 def is_once(call: Call) -> bool:
@@ -37,3 +39,13 @@ def model_of(intent: bytes) -> list[str] | None:
     fields = fields_of(intent)
     named = [fields.get("model", ""), fields.get("provider", "")]
     return named if any(named) else None
+
+
+def doubtful(view: View, info: RunInfo) -> list[Call]:
+    """The calls in doubt. A call of a live holder is running, unless the holder recorded a doubt."""
+    held = info.holder == "alive"
+    return [
+        c
+        for c in view.open_calls()
+        if is_once(c) and not c.abandoned and (c.doubt is not None or not held or c.fence != info.lease.fence)
+    ]

@@ -19,6 +19,7 @@ from holdfast.core.journal.hollow import class_of, hollowed
 from holdfast.core.journal.lineage import effective
 from holdfast.core.lineage.views_by_event import walk
 from holdfast.core.prune.compaction import Reduced, reduce
+from holdfast.core.prune.declared_policy import policy_for
 from holdfast.core.prune.kept_view import difference, upto_of
 from holdfast.core.prune.roots import Lineage, Root
 from holdfast.core.reports.statistics import tally_stretch
@@ -111,9 +112,10 @@ class Plan(NamedTuple):
         return sum(part.size for part in self.goes)
 
 
-def plan(lineage: Lineage, policy: Retention, now: float, read: Read) -> Plan:
+def plan(lineage: Lineage, asked: Retention | Mapping[str, Keep], now: float, read: Read) -> Plan:
     """Decide what goes and what stays. ``read`` reads the blob at an address."""
     survey = _Survey(lineage)
+    policy = policy_for(survey.view, asked)
     choice = _choose(survey, policy, now)
     stretches, notes = _stretches(survey, choice, policy)
     compactings = _compactings(survey, stretches, read)
@@ -250,9 +252,7 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
         inside = _within(by_class[name], getattr(policy, name), now)
         beyond += [e for e in by_class[name] if e.seq not in inside and e.seq not in lineage.pins]
     ends = {e.key: e.seq for e in lineage.own if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}}
-    midway = [e.seq for e in beyond if _is_midway(e, ends, survey.roots)]
-    beyond = [event for event in beyond if event.seq not in midway]
-    return _Choice(kept, within, beyond)
+    return _Choice(kept, within, [e for e in beyond if not _is_midway(e, ends, survey.roots)])
 
 
 def _is_midway(event: Event, ends: Mapping[str, int], roots: Iterable[Root]) -> bool:

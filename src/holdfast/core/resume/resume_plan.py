@@ -21,7 +21,7 @@ from holdfast.model.events import AUTOSAVE, Event, Kind
 from holdfast.model.premises import Act, Judged, Premise
 from holdfast.model.questions import Question
 from holdfast.model.recorded_command import Command
-from holdfast.model.run_info import Doubt
+from holdfast.model.run_info import Doubt, StoppedCall, UnclaimedEffect
 from holdfast.model.waits import Waiting
 
 
@@ -63,6 +63,7 @@ class Uncertain(NamedTuple):
     in_doubt: str
     verify: bool
     fate: str
+    id: str
 
 
 class Repeat(NamedTuple):
@@ -111,6 +112,10 @@ class ResumePlan(NamedTuple):
     next_item: str
     command: Command | None = None
     came_from: str = ""
+    stopped: tuple[StoppedCall, ...] = ()
+    """Calls that the last attempt did not make, since each may be a recorded effect."""
+    unclaimed: tuple[UnclaimedEffect, ...] = ()
+    """The recorded effects that they may be, as far as that is undecided."""
 
     @property
     def pauses(self) -> tuple[Judged, ...]:
@@ -138,6 +143,7 @@ def plan_resume(
     *,
     doubts: Iterable[Doubt],
     judged: Iterable[Judged],
+    stopped: Sequence[StoppedCall] = (),
     answers: Mapping[int, str] | None = None,
     died_at: float = 0.0,
 ) -> ResumePlan:
@@ -165,6 +171,8 @@ def plan_resume(
         waits=tuple(WAITS.of(view).open.values()),
         again=tuple(_repeats(view, events, in_doubt)),
         next_item=_next_item(view),
+        stopped=tuple(stopped),
+        unclaimed=_unclaimed(stopped),
     )
 
 
@@ -237,7 +245,7 @@ def _uncertain(doubt: Doubt, view: View) -> Uncertain:
     policy, verify = intent.get("in_doubt", "stop"), bool(intent.get("verify"))
     fate = _FATES[doubt.pending] if doubt.pending else _fate(policy, verify=verify)
     return Uncertain(
-        doubt.step, doubt.key, doubt.started_at, doubt.reason, doubt.pending, policy, verify, fate
+        doubt.step, doubt.key, doubt.started_at, doubt.reason, doubt.pending, policy, verify, fate, doubt.id
     )
 
 
@@ -251,6 +259,11 @@ def _effect(doubt: Uncertain) -> Judged:
     act: Act = "warn" if doubt.verify or doubt.in_doubt != "stop" else "pause"
     premise = Premise("effect", doubt.step, {"key": doubt.key})
     return Judged(premise, "unknown", None, f"is in doubt: it {doubt.reason}", act)
+
+
+def _unclaimed(stopped: Iterable[StoppedCall]) -> tuple[UnclaimedEffect, ...]:
+    effects = {effect.key: effect for one in stopped if one.pending is None for effect in one.effects}
+    return tuple(sorted(effects.values(), key=lambda effect: effect.seq))
 
 
 def _asked_of(question: Question, answers: Mapping[int, str]) -> Asked:

@@ -20,6 +20,21 @@ def are_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def is_same_by_value(
+    recorded: Mapping[str, Any], asked: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> bool:
+    """Whether the arguments are equal by value.
+
+    Parameters at their default that the record lacks do not count.
+    """
+    given = {
+        name: value
+        for name, value in asked.items()
+        if name in recorded or name not in defaults or not are_equal(value, defaults[name])
+    }
+    return are_equal(dict(recorded), given)
+
+
 def arguments_diff(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """The arguments that differ, one line each: ``-`` as recorded, ``+`` as called now."""
     lines = []
@@ -35,10 +50,13 @@ def call_line(name: str, arguments: Any, chars_max: int = 160) -> str:
     """A call as one line of code, cut off where it is long."""
     named = isinstance(arguments, Mapping)
     told = ", ".join(f"{one}={value!r}" for one, value in arguments.items()) if named else "…"
-    line = f"{name}({told})"
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
+    return cut_text(f"{name}({told})", chars_max)
 
 
-def _short(value: Any, chars_max: int = 200) -> str:
-    text = repr(value)
+def cut_text(text: str, chars_max: int = 200) -> str:
+    """The text, cut off where it is long."""
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"
+
+
+def _short(value: Any) -> str:
+    return cut_text(repr(value))

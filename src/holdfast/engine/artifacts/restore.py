@@ -204,7 +204,12 @@ def _remove_left(held: file_operations.Directory, token: str) -> None:
     """Remove the temporary files for this target that dead processes have left."""
     for name in os.listdir(held.path if held.fd is None else held.fd):
         pid = name.removeprefix(_MARK).partition("-")[0]
-        if name.startswith(_MARK) and name.endswith(f"-{token}.tmp") and pid.isdigit() and _is_gone(int(pid)):
+        if (
+            name.startswith(_MARK)
+            and name.endswith(f"-{token}.tmp")
+            and pid.isdecimal()
+            and _is_gone(int(pid))
+        ):
             file_operations.remove(held, name)
 
 

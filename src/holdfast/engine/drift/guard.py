@@ -4,7 +4,8 @@ It looks only at calls that are not in the journal. First it finds out whether s
 after all: a person has said so, or its arguments are equal by value (``1`` and ``1.0``, a parameter with a
 default that is new). Then the call has that one's identity. Else it notes whether the root task has left
 the record, and asks the ledger (``core/drift/ledger.py``) whether a once call must stop. Nothing is written
-but the stop itself: killed before that, the next attempt comes to the same decision.
+but the stop itself: killed before that, the next attempt comes to the same decision. With
+``unclaimed="tell"`` the call fails with EffectNotMade instead, as its recorded outcome: see ADR 033.
 """
 
 from collections import deque
@@ -16,21 +17,33 @@ from orjson import loads
 
 from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
-from holdfast.core.drift.recorded_paths import RecordedPaths
+from holdfast.core.drift.recorded_paths import Branches, RecordedPaths
 from holdfast.core.steps.arguments import GLOBAL, defaults_of
-from holdfast.core.steps.call_difference import arguments_diff, call_line
+from holdfast.core.steps.call_difference import (
+    arguments_diff,
+    call_line,
+    cut_text,
+    is_same_by_value,
+)
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.drift.data_changes import DataChanges
 from holdfast.engine.drift.program import modules
-from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal import inbox
+from holdfast.engine.journal.blob_content import content_at, read_blob
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
-from holdfast.errors import Diverged, EffectUnclaimed
+from holdfast.errors import Diverged, EffectNotMade, EffectUnclaimed
 from holdfast.limits import UNCLAIMED_SHOWN_MAX
 from holdfast.model.calls import Call
-from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import Kind
+
+_WAYS: Final = (
+    "If it is one of these, go on with what that one returned, and do not ask for it again. If it is another "
+    "one: ask for each of these first, with exactly the arguments shown (that answers from the record and "
+    "makes nothing), or a person decides; then ask for this one again."
+)
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
@@ -50,6 +63,7 @@ class DriftGuard(Feature):
         self._paths: RecordedPaths | None = None
         self._by_name: dict[tuple[str, str], deque[Call]] = {}
         self._ledger: list[Call] = []
+        self._branches: Branches | None = None
         self._passed_seq: float = ledger.NOT_PASSED
         self._program: dict[str, str] | None = None
         self._has_changed = False
@@ -73,6 +87,8 @@ class DriftGuard(Feature):
     ) -> Call | None:
         """The recorded call that this one is, though its identity is another; None where there is none."""
         await self._look_back(runtime)
+        if self._tells and asked.key in DRIFT.of(self.held.view).stops:
+            await inbox.drain(self.held, runtime)  # it is asked for again: there may be a decision
         same = DRIFT.of(self.held.view).same.get(asked.key)
         if same is not None:
             call = self.held.view.calls.get(same)
@@ -100,13 +116,15 @@ class DriftGuard(Feature):
                 continue
             now = loads(asked.arguments) if now is None else now
             recorded = self._arguments_of(call)
-            if isinstance(recorded, dict) and ledger.is_same_by_value(recorded, now, defaults_of(fn)):
+            if isinstance(recorded, dict) and is_same_by_value(recorded, now, defaults_of(fn)):
                 return call
         return None
 
     def _is_at(self, call: Call, asked: "RequestedCall") -> bool:
-        path = asked.point.path
-        return path != NO_PATH and fields_of(self.held.intent_of(call)).get("path") == path
+        return asked.point.path != NO_PATH and self._path_of(call) == asked.point.path
+
+    def _path_of(self, call: Call) -> int:
+        return int(fields_of(self.held.intent_of(call)).get("path", NO_PATH))
 
     # -- a call that is not in the journal -------------------------------------------------------------------
 
@@ -126,7 +144,9 @@ class DriftGuard(Feature):
 
     async def _check_ledger(self, work: "Work") -> None:
         asked = work.asked
-        if self._passed_seq == ledger.NOT_PASSED and not self._any_changed():
+        self._passed_seq = min(self._passed_seq, self._passed_in_record())
+        is_aside = self._tells and asked.point.path == NO_PATH
+        if self._passed_seq == ledger.NOT_PASSED and not is_aside and not self._any_changed():
             return  # most often: nothing recorded can be this call
         if asked.key in DRIFT.of(self.held.view).new:
             return
@@ -154,18 +174,72 @@ class DriftGuard(Feature):
         """Record the stop and raise it, unless the program lets drift pass."""
         asked, fold = work.asked, DRIFT.of(self.held.view)
         keys = [call.key for call in found[:UNCLAIMED_SHOWN_MAX]]
-        event = self._event(asked, found[0], diff, args=loads(asked.arguments), unclaimed=keys, **more)
-        await self._append(work, event)
+        facts = dict[str, Any](more, unclaimed=keys)
+        if self._tells:
+            facts["how"] = "told"
+        if self._passed_seq != ledger.NOT_PASSED:
+            facts["passed"] = self._passed_seq
+        event = self._event(asked, found[0], diff, args=loads(asked.arguments), **facts)
         fold.stop(asked.key, [0, asked.name, keys], **more)
+        if self._tells:
+            await self._tell(work, event, found, diff, why)
+        await self._append(work, event)
         if self.held.drift_stops:
             raise EffectUnclaimed(
                 run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, why=why, diff=diff
             )
         log().warning("run %s makes %r, though %s:\n%s", self.held.run, asked.name, why, diff)
 
+    @property
+    def _tells(self) -> bool:
+        entry = self.held.entry
+        return entry is not None and entry.unclaimed == "tell" and self.held.drift_stops
+
+    async def _tell(self, work: "Work", event: Draft, found: list[Call], diff: str, why: str) -> None:
+        """Record the call as not made, and raise what the model is to read. The effects go on guarding."""
+        results = await work.runtime.store(self._results, found)
+        not_made = EffectNotMade(
+            run=self.held.run,
+            step=work.asked.name,
+            key=found[0].key,
+            seq=found[0].seq,
+            why=why,
+            diff="\n".join([diff, *results]),
+            ways=_WAYS,
+        )
+        await work.refuse(not_made, event)
+        raise not_made
+
+    def _results(self, found: list[Call]) -> list[str]:
+        """What the effects returned, one line each, as far as it is kept."""
+        lines = []
+        for call in found[:UNCLAIMED_SHOWN_MAX]:
+            bodies = [self.held.body_of(outcome) for outcome in call.outcomes if outcome.good]
+            if bodies and not is_hollow(bodies[-1]):
+                text = content_at(self.held.store, bodies[-1]).decode()
+                lines.append(f"  d{call.seq} returned {cut_text(text)}")
+        return lines
+
+    def _passed_in_record(self) -> float:
+        """What the program passed over without a new call: an earlier attempt recorded that way."""
+        if self._branches is None:
+            return ledger.NOT_PASSED
+        calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
+        passed = self._branches.passed_seq(cursor_seq)
+        for key, seq in DRIFT.of(self.held.view).passed.items():
+            call = calls.get(key)
+            if call is not None and call.taken and call.seq > cursor_seq:
+                passed = min(passed, seq)
+        return passed
+
     def _blocking(self, asked: "RequestedCall") -> list[Call]:
         """The effects that stop this call, the most likely one first."""
-        found = ledger.blocking(self.unclaimed(), self._passed_seq, self._is_changed)
+        unclaimed = self.unclaimed()
+        found = ledger.blocking(unclaimed, self._passed_seq, self._is_changed)
+        if not found and self._tells and asked.point.path == NO_PATH:
+            # Frameworks call tools in tasks of their own, which have no path to leave. A model that is told
+            # of an effect too many asks again, so any effect of such a task is reason enough.
+            found = [call for call in unclaimed if self._path_of(call) == NO_PATH]
         return ledger.by_likeness(found, asked.name, loads(asked.arguments), self._arguments_of)
 
     def unclaimed(self) -> list[Call]:
@@ -253,12 +327,13 @@ class DriftGuard(Feature):
         with self._lock:
             if self._paths is not None:
                 return self._paths
-            waiting = [call for call in list(held.view.calls.values()) if call.seq and call.is_waiting]
-            waiting.sort(key=lambda call: call.seq)
+            recorded = [call for call in list(held.view.calls.values()) if call.seq]
+            waiting = sorted((call for call in recorded if call.is_waiting), key=lambda call: call.seq)
             for call in waiting:
                 scope = fields_of(held.intent_of(call))["in"]
                 self._by_name.setdefault((scope, call.name), deque()).append(call)
             self._ledger = ledger.ledger_of(waiting, self._bodies)
+            self._branches = Branches(recorded, held.intent_of) if self._ledger else None
             self._paths = RecordedPaths(waiting, held.intent_of)
             return self._paths
 

@@ -57,7 +57,7 @@ def all_pins(store: StorePort) -> list[Pin]:
     while page := store.scan_records(PINS, after=after, limit=RECORD_PAGE_MAX, damaged=True):
         for record in page:
             run, _, seq = record.key.rpartition("@#")
-            if seq.isdigit():  # the key of a damaged record may be anything
+            if seq.isdecimal():  # the key of a damaged record may be anything
                 found.append(Pin(run, int(seq), place_of(record)))
         after = page[-1].key
     return found

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from holdfast.core.memory.bm25 import excerpt
 from holdfast.core.memory.terms import holds, query_of
 from holdfast.engine.journal.blob_content import BoundedReader
+from holdfast.engine.lineage.kept_events import run_with
 from holdfast.engine.memory import history_index
 from holdfast.engine.memory.fact_search import Ranked, Scanned, find
 from holdfast.engine.memory.index_cache import with_index
@@ -46,7 +47,8 @@ def search(session: StoreSession, query: str, rows: Iterable[RunRow], *, k: int,
         text = history_index.text_of(event, reader)
         if holds(asked, text):
             shown = excerpt(asked, text)
-            hits.append(Hit(run, seq, event.kind, event.name, event.at, shown, round(one.score, 4)))
+            at = run_with(session.store, run, seq)
+            hits.append(Hit(at, seq, event.kind, event.name, event.at, shown, round(one.score, 4)))
         if len(hits) == k:
             break
     return hits

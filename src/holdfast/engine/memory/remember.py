@@ -16,7 +16,9 @@ from typing import Any, Final
 from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.values import canonical, encode
+from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.damaged_records import find_sound
+from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.memory.facts import (
     SPACE,
     address,
@@ -40,6 +42,7 @@ from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.steps import marks
+from holdfast.engine.steps.call_identity import RequestedCall, moved
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
@@ -375,9 +378,11 @@ def _texts(some: list[Fact]) -> list[Any]:
 
 async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
     """Keep a fact and record that in the run's journal; a replay does neither. Synced on return."""
+    # The run is no part of the identity: a fork, a kept branch and a copy are answered by the same record.
+    asked = marks.ask(held, REMEMBERED, _identity(fact, run=""))
+    if held.resumed and asked.key not in held.view.calls:
+        asked = await runtime.store(_as_recorded_before, held, asked, fact)
     fact = fact._replace(run=held.run)
-    data = canonical(fields_of(fact), what=f"{REMEMBERED} of run {held.run}")
-    asked = marks.ask(held, REMEMBERED, data)
     try:
         recorded = marks.given(held, asked)
         if recorded is not None:
@@ -392,6 +397,20 @@ async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
         return kept._replace(event=seq)
     finally:
         held.land(asked.site)
+
+
+def _identity(fact: Fact, run: str) -> bytes:
+    return canonical(fields_of(fact._replace(run=run)), what=REMEMBERED)
+
+
+def _as_recorded_before(held: HeldRun, asked: RequestedCall, fact: Fact) -> RequestedCall:
+    """The call under the identity that earlier versions recorded, which had the name of the run."""
+    for name in lineage_names(held.store, held.run):
+        data = _identity(fact, name)
+        site = site_of(asked.here.scope, f"mark:{REMEMBERED}", data)
+        if f"{site}.{held.next_number(site)}" in held.view.calls:
+            return moved(held, asked, site, data)
+    return asked
 
 
 def _note_event(held: HeldRun, fact: Fact, seq: int) -> None:

@@ -24,9 +24,10 @@ from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.sealed import check_may_act
+from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.call_identity import RequestedCall, value_of
 from holdfast.engine.steps.marks import given, placed
-from holdfast.engine.steps.step import minted_key, step
+from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import AwaitingMessage, TooLarge, Undeliverable, UnknownRun
 from holdfast.limits import INBOX_MESSAGES_MAX, VALUE_INLINE_BYTES_MAX

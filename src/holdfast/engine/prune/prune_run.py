@@ -8,7 +8,7 @@ plans the rest. A fork and a prune cannot interleave: each is refused if the run
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from holdfast.limits import (
 )
 from holdfast.model.event_fields import fields_of, parts_of
 from holdfast.model.events import Event, Kind
-from holdfast.model.retention import Retention
+from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import Blob, Record, RunRow
 from holdfast.stores.port import StorePort
 
@@ -116,7 +116,7 @@ class Pruning:
         store: StorePort,
         clock: Clock,
         run: str,
-        policy: Retention,
+        policy: Retention | Mapping[str, Keep],
         stands_at: int | None = None,
         needs: Needs | None = None,
     ) -> None:
@@ -281,7 +281,7 @@ def prune_run(
     store: StorePort,
     clock: Clock,
     run: str,
-    policy: Retention,
+    policy: Retention | Mapping[str, Keep],
     fence: int,
     *,
     stands_at: Callable[[], int | None] = lambda: None,

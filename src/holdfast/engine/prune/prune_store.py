@@ -44,7 +44,7 @@ from holdfast.limits import BLOB_GRACE_S, BLOB_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.prune_report import Part, PruneReport, RunPruned
-from holdfast.model.retention import Retention
+from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import BlobInfo, RunRow, Status, owner_name
 from holdfast.stores.port import StorePort
 
@@ -52,7 +52,10 @@ from holdfast.stores.port import StorePort
 class Sweep:
     """One prune of a store, or of one run in it."""
 
-    def __init__(self, session: StoreSession, policy: Retention, *, dry_run: bool) -> None:
+    def __init__(
+        self, session: StoreSession, policy: Retention | Mapping[str, Keep], *, dry_run: bool
+    ) -> None:
+        """``policy`` is for all runs, or changes what the program of each run declared."""
         self._session = session
         self._store: StorePort = session.store
         self._policy = policy
@@ -79,7 +82,10 @@ class Sweep:
         """Prune every run without a live holder, and unreferenced blobs."""
         rows = all_rows(self._store)
         before = self._size(rows)
-        doomed = {row.run for row in _deletable(self._store, rows, self._policy, self._began_at)}
+        policy = self._policy
+        # A run declares how its own records go. When it goes itself is for the person who prunes to say.
+        keep = policy.finished if isinstance(policy, Retention) else policy.get("finished", Keep())
+        doomed = {row.run for row in _deletable(self._store, rows, keep, self._began_at)}
         lines = [line for family in families(rows) for line in self._family(family, doomed)]
         lines.sort(key=lambda line: (-rows[line.run].created_at, line.run))
         count, size = self._sweep(rows)
@@ -303,15 +309,15 @@ def _line(pruned: Pruned) -> RunPruned:
     return RunPruned(plan.run, "pruned" if goes else "kept", "", goes, plan.stays, freed)
 
 
-def _deletable(store: StorePort, rows: dict[str, RunRow], policy: Retention, now: float) -> list[RunRow]:
+def _deletable(store: StorePort, rows: dict[str, RunRow], keep: Keep, now: float) -> list[RunRow]:
     """The finished runs beyond the policy that have no fork, no pin, and no parent that stays."""
-    if policy.finished == type(policy.finished)():
+    if keep == Keep():
         return []
     finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head and not row.damage]
     ends = {row.run: _ended_at(store, row) for row in finished}
     sizes = {row.run: store.measure(row.run).bytes for row in finished}
     finished.sort(key=lambda row: ends[row.run])
-    kept = within([(ends[r.run], sizes[r.run]) for r in finished], policy.finished, now)
+    kept = within([(ends[r.run], sizes[r.run]) for r in finished], keep, now)
     origins = {row.origin for row in rows.values()}
     for row in rows.values():  # forks that may still borrow a child need it as they need their origin
         if not row.damage:

@@ -16,6 +16,7 @@ from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import act_on, judge
 from holdfast.core.resume.recorded_command import whence
 from holdfast.core.resume.resume_plan import ResumePlan, plan_resume
+from holdfast.engine.drift.stopped_calls import stopped_calls
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.premises.premises import (
@@ -50,11 +51,12 @@ def plan_of_entry(held: "HeldRun") -> ResumePlan:
     code = [premise for premise in PREMISES.of(view).values() if premise.kind not in WORLD]
     judged = (*reliance.judged, *look_around(code, look_from(view), reliance.policies))
     doubts = [
-        Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back")
+        Doubt(run, call.name, call.key, call.started_at, call.doubt or "never reported back", seq=call.seq)
         for call in view.open_calls()
         if is_once(call) and not call.abandoned
     ]
-    plan = plan_resume(run, status, events, doubts=doubts, judged=judged)
+    stopped = stopped_calls(held.store, run, view)
+    plan = plan_resume(run, status, events, doubts=doubts, judged=judged, stopped=stopped)
     return with_command(held.store, run, view, plan)
 
 
@@ -83,7 +85,14 @@ def plan_from_outside(
     answers = {letter["seq"]: str(letter.get("by", "")) for letter in inbox if letter["kind"] == "answer"}
     died_at = info.lease.beat_at
     plan = plan_resume(
-        info.run, info.status, events, doubts=doubts, judged=judged, answers=answers, died_at=died_at
+        info.run,
+        info.status,
+        events,
+        doubts=doubts,
+        judged=judged,
+        stopped=stopped_calls(store, info.run, view),
+        answers=answers,
+        died_at=died_at,
     )
     return with_command(store, info.run, view, plan)
 

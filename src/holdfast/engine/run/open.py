@@ -64,6 +64,7 @@ class Entry(NamedTuple):
     if_finished: str = "replay"
     stops: str = "raise"
     on_drift: str = "stop"
+    unclaimed: str = "stop"
     drain_s: float = DRAIN_S
     agent: str | None = None
     loops: LoopPolicy | None = LoopPolicy()
@@ -416,6 +417,10 @@ def attempt_of(
         fields["budget"] = {
             name: value for name, value in entry.budget._asdict().items() if value is not None
         }
+    if entry.retention != RETENTION:
+        from holdfast.core.prune.declared_policy import recorded_policy  # late: most programs declare none
+
+        fields["retention"] = recorded_policy(entry.retention)
     if entry.premises:
         fields["premises"] = entry.premises
     if entry.roots:

@@ -1,10 +1,15 @@
-"""Reads intents of calls that began in another run: a handoff carried them, or a fork's origin made them."""
+"""Reads intents of calls that began in another run: a handoff carried them, or a fork's origin made them.
+
+Such a call keeps the idempotency key under which it began.
+"""
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.steps.identity import idempotency_key
 from holdfast.model.event_fields import fields_of, mark_of
 
 if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import HeldRun
     from holdfast.stores.port import StorePort
 
 
@@ -28,6 +33,15 @@ def giver_key(intent: bytes) -> str:
     origin = origin_in(intent)
     is_the_same = mark_of(intent) == "handed" or (origin is not None and origin["how"] != "done")
     return str(fields_of(intent).get("idempotency_key", "")) if is_the_same else ""
+
+
+def minted_key(held: "HeldRun", key: str) -> str:
+    """The idempotency key of a call: the one in its open intent or in another run's, else a new one."""
+    recorded: str | None = held.recorded(key, "idempotency_key")
+    call = held.view.calls.get(key)
+    if recorded is None and call is not None and call.seq:
+        recorded = giver_key(held.intent_of(call))
+    return recorded or idempotency_key(held.birth, key)
 
 
 def is_over(store: "StorePort", intent: bytes) -> bool | None:

@@ -18,14 +18,13 @@ from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
 from holdfast.core.steps.call_point import path_inside
-from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
 from holdfast.engine.run.features import Denied
 from holdfast.engine.run.held_run import HeldRun, remember_failure
 from holdfast.engine.steps import given_arguments, in_doubt, known_outcome, module_data
-from holdfast.engine.steps.begun_elsewhere import giver_key
+from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
 from holdfast.errors import (
@@ -99,8 +98,10 @@ async def _look_around(
             to_do = meet(runtime, call_options, asked.name, fn)
             if to_do is not None:
                 await to_do
-        for claim in held.hooks.claim if call is None else ():
-            call = call or await claim(runtime, call_options, asked, fn)
+        found: Call | None = None
+        for claim in held.hooks.claim if call is None or (call_options.is_once and call.is_spent) else ():
+            found = found or await claim(runtime, call_options, asked, fn)
+        call = found or call
     except BaseException:
         held.unclaim(asked.site, asked.n)
         raise
@@ -178,7 +179,7 @@ class Work:
         held, asked, effect = self.held, self.asked, self.call_options.effect
         settled: Outcome | None = None
         try:
-            if call is None:
+            if call is None or (effect == "once" and call.is_spent):
                 for live in held.hooks.live:
                     await live(self)
             held.require_journal(asked.name)
@@ -231,6 +232,13 @@ class Work:
         effect = self.call_options.effect
         # Only a read is hasty: it does no harm if this process has lost its lease and does not know it yet.
         self.intent_seq = await self.append(intent, synced=effect not in _REPEATED, hasty=effect == "read")
+
+    async def refuse(self, error: HoldfastError, *events: Draft) -> None:
+        """Record that the call is not made, and these events, in one append. A replay gets the error."""
+        intent = self._intent({})
+        self.intent, self._unwritten = intent.body, (*events, intent)
+        self.asked.here.task_calls.passed(self.asked.key)
+        await self.record_failure(error)
 
     def leave(self) -> None:
         """End the call for the program: a call that did not succeed frees its number, a doubt stays open."""
@@ -475,17 +483,8 @@ class Work:
         seq = written_despite(cut)
         if seq is not None:
             self._conclude(event, seq - behind, good=good, is_given=False)
-        elif self.call_options.effect == "once":
+        elif self._acted and self.call_options.effect == "once":
             in_doubt.keep_open(self, f"ended, and its outcome could not be written ({type(cut).__name__})")
-
-
-def minted_key(held: HeldRun, key: str) -> str:
-    """The idempotency key of a call: the one in its open intent or in another run's, else a new one."""
-    recorded: str | None = held.recorded(key, "idempotency_key")
-    call = held.view.calls.get(key)
-    if recorded is None and call is not None and call.seq:
-        recorded = giver_key(held.intent_of(call))
-    return recorded or idempotency_key(held.birth, key)
 
 
 class Again(Exception):

@@ -9,6 +9,7 @@ A fork or a rewound run takes over in the same way. The effects that its origin 
 known by the keys of their calls; ``core/lineage/later_effects.py`` has the rules that a fork may choose from.
 """
 
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +81,11 @@ class TakenOver(Feature):
         return moved(self.held, asked, site, asked.arguments) if is_older else asked
 
     async def claim(
-        self, runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", _fn: object
+        self,
+        runtime: "Runtime",
+        call_options: "CallOptions",
+        asked: "RequestedCall",
+        fn: Callable[..., Any],
     ) -> Call | None:
         """Record what the handoff or the origin knows of this call; None where they know nothing.
 
@@ -91,18 +96,23 @@ class TakenOver(Feature):
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
         if self.carried is None or call_options.effect not in CARRIED:
             return None
-        return await _claim_carried(self.held, runtime, call_options, asked, self.carried)
+        effect = self.carried.take(asked.name, "" if asked.site else asked.key, asked.arguments, fn)
+        if effect is None:
+            return None
+        return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
 
 
 TAKEN_OVER: Final = Slot("taken_over", TakenOver)
 
 
 async def _claim_carried(
-    held: "HeldRun", runtime: "Runtime", call_options: "CallOptions", asked: "RequestedCall", carried: Carried
-) -> Call | None:
-    effect = carried.take(asked.name, "" if asked.site else asked.key, asked.arguments)
-    if effect is None:
-        return None
+    held: "HeldRun",
+    runtime: "Runtime",
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    carried: Carried,
+    effect: Effect,
+) -> Call:
     journal = held.require_journal(asked.name)
     handed = HANDOFF.of(held.view).handed
     assert handed is not None
@@ -167,9 +177,11 @@ async def _claim_behind(
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     """The present state, in its own run, of an effect that was in doubt when the fork was made."""
     from holdfast.engine.lineage.fork_and_rewind import entries_behind
+    from holdfast.engine.lineage.kept_events import run_with
 
     try:
-        found = entries_behind(store, entry["run"], entry["event"] - 1)
+        run = run_with(store, entry["run"], entry["event"])
+        found = entries_behind(store, run, entry["event"] - 1)
     except HoldfastError:  # damaged or erased: what the fork recorded is the best knowledge left
         return entry
     # By both keys: that run may have gone back meanwhile, and made the same call as another effect.

@@ -1,7 +1,8 @@
-"""The effects in a handoff, and a digest of their arguments by which the receiver recognises the same call.
+"""The effects in a handoff, and how the receiver recognises the same call.
 
-Captured values and data of the module are not part of the digest: another program has other ones for the
-same call.
+A call is the same if its name, its explicit key and its arguments are equal. Arguments are equal by their
+digest, or by value as in the giver's own run. Captured values and data of the module do not count: another
+program has other ones for the same call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.steps.arguments import NOT_GIVEN
+from holdfast.core.steps.call_difference import is_same_by_value
 
 CARRIED: Final = frozenset({"once", "idempotent"})
 """Effects that another run must not make again.
@@ -84,8 +86,33 @@ def _of_child(items: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[st
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
     """A digest of recorded arguments, without captured values and data of the module."""
-    given = {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
-    return sha256(dumps(given, option=OPT_SORT_KEYS)).hexdigest()
+    return sha256(dumps(_given(arguments), option=OPT_SORT_KEYS)).hexdigest()
+
+
+def find_same(
+    effects: Iterable[Effect], key: str, arguments: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> Effect | None:
+    """The first of these effects, all of one name, that is this call.
+
+    ``key`` is the call's explicit key, or empty. An effect with exactly these arguments comes first. Of long
+    arguments the document has only the digest.
+    """
+    keyed = [effect for effect in effects if effect.key == key]
+    if not keyed:
+        return None
+    digest, given = arguments_digest(arguments), _given(arguments)
+    for effect in keyed:
+        if effect.arguments_sha256 == digest:
+            return effect
+    for effect in keyed:
+        recorded = effect.arguments
+        if isinstance(recorded, Mapping) and is_same_by_value(recorded, given, defaults):
+            return effect
+    return None
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
 
 
 def _effect(
