@@ -1,4 +1,7 @@
-"""Forks, rewinds, moves, erasures and handoffs of a run with children, killed before and after every port call."""
+"""Forks, rewinds, moves, erasures and handoffs of a run with children, killed before and after every port call.
+
+Planted, and caught here: a child that goes on though its parent was handed over.
+"""
 
 import json
 from collections import Counter
@@ -13,6 +16,8 @@ from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 FAMILY = Path(__file__).parent / "programs" / "family.py"
 SELDOM = EVERY if EVERY == 1 else 8 * EVERY
+AGAIN = 199 if EVERY == 1 else None
+"""The walks are long: ``make test`` strikes each at a few places, ``make crash`` everywhere, and its recoveries too."""
 
 
 def paid(case: Case) -> Counter[str]:
@@ -69,5 +74,5 @@ def check_erased(case: Case) -> None:
 )
 def test_killed_around_a_family(crash_matrix: CrashMatrix, what: str, judge: Callable[[Case], None]) -> None:
     """Started again, it ends as if nothing had happened: no child's effect is made twice, nothing is half moved."""
-    report = crash_matrix.walk(FAMILY, what, check=judge, start="fork", every=SELDOM, again_every=199)
+    report = crash_matrix.walk(FAMILY, what, check=judge, start="fork", every=SELDOM, again_every=AGAIN)
     assert report.calls >= 50
