@@ -393,8 +393,11 @@ def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> st
 
 
 def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
-    """The first own event of a fork; None if the run is no fork or has events of its own."""
-    if row.origin is None or view.head != row.origin_seq:
+    """The first own event of a fork; None if the run is no fork or has events of its own.
+
+    A borrowed child that has ended gets none: the event would open it again, and its result would be gone.
+    """
+    if row.origin is None or view.head != row.origin_seq or row.status in OVER:
         return None
     repeats = facts_of(row).get("effects", "")
     origin = store.find_run(row.origin) if repeats else None
