@@ -41,7 +41,9 @@ def make(store: holdfast.Store, *texts: str, name: str = "job", path: str = "rep
 
 
 def test_versions_are_counted_by_content(store: holdfast.Store) -> None:
-    """With the step that made each, its point and its hash; equal content declared again is no new version.
+    """With its point, its hash and the step that made it; equal content declared again is no new version.
+
+    A step before ``run.open`` has not made the file; one inside the block, around it, or before ``run.artifact`` has.
 
     Planted: a version for each declaration.
     """
@@ -55,12 +57,12 @@ def test_versions_are_counted_by_content(store: holdfast.Store) -> None:
         write(run, "report.md", "one")
     found = store.artifact_versions("job", "report.md")
     assert [(v.number, v.step, v.point, v.size_bytes) for v in found] == [
-        (1, "draft", 1, 3),
-        (2, "polish", 2, 3),
-        (3, "polish", 2, 3),
+        (1, "", 1, 3),
+        (2, "", 2, 3),
+        (3, "", 2, 3),
     ]
     assert found[0].sha256 == sha256(b"one").hexdigest()
-    assert [v.step for v in store.artifact_versions("job", "notes.md")] == ["draft"]
+    assert [v.step for v in store.artifact_versions("job", "notes.md")] == [""]
     assert store.read_artifact("job", "report.md", version=2) == b"two"
     assert store.read_artifact(f"job@#{found[0].seq}", "report.md") == b"one"
     with pytest.raises(holdfast.UnknownArtifact, match="versions 1 to 3"):
@@ -246,3 +248,25 @@ def test_a_file_that_is_deleted_while_files_are_listed_is_left_out(
         Path(name).write_text("x")
     monkeypatch.setattr(inventory, "is_temp", lambda name: Path("b.md").unlink())
     assert [Path(stray.place).name for stray in store.orphans(".")] == ["a.md"]
+
+
+def test_the_step_that_made_a_file_is_named(store: holdfast.Store) -> None:
+    """The one around the write, inside its block, or that ended before the file was declared."""
+
+    with holdfast.run("job", store=store) as run:
+
+        def inside() -> None:
+            write(run, "around.md", "x")
+
+        run.step("around", inside)
+        with run.open("inside.md") as file:
+            file.write(run.step("inside", lambda: "y"))
+        run.step("before", lambda: Path("declared.md").write_text("z") and None)
+        run.artifact("declared.md")
+        write(run, "after.md", "the last step has not made this one")
+    assert {v.path: v.step for v in store.artifact_versions("job")} == {
+        "around.md": "around",
+        "inside.md": "inside",
+        "declared.md": "before",
+        "after.md": "",
+    }

@@ -157,10 +157,12 @@ def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[
     places = _searched(session, index, here)
     for key in candidates(places, FACTS, fact.text, here, embedder=session.embedder, limit=_ALIKE_MAX):
         known = find_whole(session.store, key)
-        if known is None or known.superseded_by or known.id == fact.id or known.value != fact.value:
+        if known is None or known.superseded_by or known.id == fact.id:
             continue
         # The cosine of the texts alone: the index has vectors of the text together with tags and value.
         verdict = compare(fact.text, known.text, cosine_of(fact.text, known.text, session.embedder))
+        if verdict == "same" and known.value != fact.value and fact.value is not None:
+            return "supersedes", known  # the same words about other data
         if verdict != "apart":
             return verdict, known
     return None
