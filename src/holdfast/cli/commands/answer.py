@@ -7,7 +7,14 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_WAITING
-from holdfast.cli.options import command_builder, command_builder_for, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    PlaceArgument,
+    command_builder,
+    command_builder_for,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Heading, Span, text
 from holdfast.cli.output.show_blocks import question_blocks
@@ -21,8 +28,8 @@ from holdfast.views.questions import question_line, unanswered
 from holdfast.views.value_text import readable, status_word
 
 
-@click.command(short_help="Answer a run's question, or list its questions.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.argument("words", metavar="[ID] [VALUE]", nargs=-1)
 @click.option("--by", metavar="NAME", help="Who answers. Default: you.")
 @click.option(

@@ -11,7 +11,7 @@ from holdfast.api.store.change_runs import Repeats
 from holdfast.api.store.store import Store
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import child_url, command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, child_url, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
@@ -23,8 +23,8 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.resume_plan import Launch
 
 
-@click.command(short_help="Make a new run from a point of this one.")
-@click.argument("place", metavar="RUN[@POINT]")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN[@POINT]")
 @click.option("--as", "name", required=True, metavar="ID", help="The new run's id.")
 @click.option(
     "--override",

@@ -9,7 +9,7 @@ import click
 
 from holdfast.api.store.store import How, Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedError
-from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder_for, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span, text
 from holdfast.cli.output.show_blocks import doubt_blocks, stopped_blocks
@@ -50,7 +50,7 @@ class Target(NamedTuple):
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", cls=PlaceArgument)
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--done", "done", metavar="JSON", help="It happened, and returned this; - reads it from stdin.")
 @click.option("--retry", is_flag=True, help="It did not happen: let it run again, under the same key.")

@@ -12,7 +12,14 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import child_url, command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    PlaceArgument,
+    child_url,
+    command_builder,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -69,8 +76,8 @@ _RESUMABLE = (
 _OVER = OVER | {Status.SEALED, Status.IMPORTING, Status.QUEUED, SET_ASIDE}
 
 
-@click.command(short_help="Start a run's program again, in its own directory.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.option("--last", is_flag=True, help="The newest run that has started and is not finished.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen; start nothing.")
 @click.option(

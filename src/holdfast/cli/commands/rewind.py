@@ -5,7 +5,7 @@ import click
 from holdfast.api.store.change_runs import Repeats
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
@@ -14,8 +14,8 @@ from holdfast.model.artifacts import Restored
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Move a run's head back to a point.")
-@click.argument("place", metavar="RUN@POINT")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN@POINT")
 @effects_option
 @click.option("--files", is_flag=True, help="Restore the run's files as of that point, in place.")
 @click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
