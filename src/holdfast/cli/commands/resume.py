@@ -58,6 +58,7 @@ from holdfast.views.resume_plan import (
     saved_line,
     trust_line,
 )
+from holdfast.views.rewind_cost import changed_call_choices
 from holdfast.views.runs import RunLine, position_words, run_line, sign_words
 from holdfast.views.value_text import count, status_word
 
@@ -162,7 +163,7 @@ def command(
     if as_json:
         render.show_json({"store": store.url, **as_plain(plan)})
     else:
-        render.show(_blocks(plan))
+        render.show([*_blocks(plan), *_changed_call(plan, events, url)])
 
 
 # -- choose the run ------------------------------------------------------------------------------------------
@@ -427,6 +428,14 @@ def _again_row(repeat: Repeat) -> tuple[Span, ...]:
         Span(f"{why}, {count(repeat.tries, 'try', 'tries')}", mood_of(repeat.why)),
         Span(repeat.detail, "dim"),
     )
+
+
+def _changed_call(plan: ResumeLines, events: Sequence[Event], url: str | None) -> list[Block]:
+    """If the program stopped at a changed model call: what goes on from before it, in one command."""
+    choices: Sequence[tuple[str, str]] = ()
+    if plan.status == Status.DIVERGED:
+        choices = changed_call_choices(plan.run, events, command_builder(url))
+    return [Gap(), Heading("It stopped at a changed model call"), Commands(choices)] if choices else []
 
 
 def _command(plan: ResumeLines) -> list[Block]:

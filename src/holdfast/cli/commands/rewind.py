@@ -8,7 +8,7 @@ from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
-from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
+from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option, show_cost
 from holdfast.core.lineage.points import parse_place
 from holdfast.model.artifacts import Restored
 from holdfast.views.json_shape import as_plain
@@ -16,12 +16,13 @@ from holdfast.views.json_shape import as_plain
 
 @click.command()
 @click.argument("place", cls=PlaceArgument, metavar="RUN@POINT")
+@click.option("--dry-run", is_flag=True, help="Show what that throws away and what stays; change nothing.")
 @effects_option
 @click.option("--files", is_flag=True, help="Restore the run's files as of that point, in place.")
 @click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
 @common_options
 def command(
-    *, place: str, effects: Repeats, files: bool, force: bool, url: str | None, as_json: bool
+    *, place: str, dry_run: bool, effects: Repeats, files: bool, force: bool, url: str | None, as_json: bool
 ) -> None:
     """Move a run's head back to a point, and keep what came after it as a fork.
 
@@ -38,6 +39,9 @@ def command(
     if parse_place(place).is_head:
         raise RefusedError(f"{place} names no point to go back to", f"write {place}@44", code=EXIT_MISUSE)
     store = open_existing(url)
+    if dry_run:
+        show_cost(store, place, effects, verb="throws away", as_json=as_json)
+        return
     told: list[Restored] = []
     rewound = store.rewind(place, effects=effects, files=files, force=force, tell=told.append)
     if as_json:
