@@ -174,6 +174,13 @@ def _targets(
         return [Target(step) for step in steps]
     if how == "abandon" and not open_doubts and len(undecided) == 1:
         return [Target(undecided[0].effects[0].key)]
+    if not doubts and undecided:
+        id_ = undecided[0].effects[0].id
+        raise RefusedError(
+            f"nothing is in doubt in run {run}: it stopped before {undecided[0].step!r}, which may be {id_}",
+            f"`holdfast resolve {run} {id_} --same`, `holdfast resolve {run} {id_} --new` or "
+            f"`holdfast resolve {run} {id_} --abandon`",
+        )
     return [Target(_only(run, doubts).key)]
 
 
