@@ -131,6 +131,8 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
         else "copied"
     )
     told = f"{count(len(went), 'run')}: {count(report.events, 'event')} and {count(report.blobs, 'blob')}"
+    if report.facts or report.pins:
+        told += f", {count(report.facts, 'fact')} and {count(report.pins, 'pin')}"
     facts = [
         (label, [Span(told), Span(f"  {size(report.size_bytes)}", "dim")]),
         ("from", [Span(report.source)]),
@@ -143,6 +145,7 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
         facts.append(("sealed", [Span("the originals no longer act", "doubt")]))
     elif went and not report.move and not report.dry_run:
         facts.append(("sealed", [Span("the copies do not act; the originals continue", "dim")]))
+    facts += [("lost", [Span(loss, "doubt")]) for loss in report.losses]
     if report.refused:
         facts.append(("refused", [Span(count(len(report.refused), "run"), "bad")]))
     return facts

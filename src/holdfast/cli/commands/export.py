@@ -66,11 +66,14 @@ def _facts(made: Exported, shown: str) -> list[tuple[str, list[Span]]]:
         what += f", with {count(made.runs - 1, 'run')} that it was forked from"
     if made.children:
         what += f", with {count(made.children, 'child', 'children')}"
+    if made.facts or made.pins:
+        what += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin')}"
     facts = [
         ("moved" if made.moved else "exported", [Span(made.run, "strong"), Span(f": {what}")]),
         ("to", [Span(shown), Span(f"  {size(made.size_bytes)}", "dim")]),
         ("sha256", [Span(made.sha256, "dim")]),
     ]
+    facts += [("lost", [Span(loss, "doubt")]) for loss in made.losses]
     if made.moved:
         facts.append(("sealed", [Span("it no longer acts here", "doubt")]))
         facts.append(("single use", [Span("import it once, in one place: this file is the run", "doubt")]))
