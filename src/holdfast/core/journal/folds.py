@@ -35,6 +35,7 @@ class Row(NamedTuple):
 
 ROWS: Final = (
     Row("plan", "reports.plan_fold:PlanFold", ("plan",), marks=("plan",)),
+    Row("notes", "reports.note_fold:NoteFold", ("notes",), marks=("decision", "discovery")),
     Row(
         "conversation",
         "llm.conversation_fold:ConversationFold",
