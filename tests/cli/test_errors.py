@@ -367,8 +367,8 @@ def test_what_was_meant_is_named(own_shop: "Shop") -> None:
     assert "did you mean debt-cycles?" in own_shop("cancel", "Debt").err
     for args in (("show", "debt-cycles@draft"), ("fork", "debt-cycles@drfat-1", "--as", "b")):
         assert "did you mean draft-1?" in own_shop(*args).err
-    for args in (("zzz",), ("show", "zzz"), ("show", "debt-cycles@zzz"), ("show", "debt-cycles@99")):
-        assert "did you mean" not in own_shop(*args).err
+    for line in ("zzz", "show zzz", "show debt-cycles@zzz", "show debt-cycles@99"):
+        assert "did you mean" not in own_shop(*line.split()).err
 
 
 def test_the_store_may_be_named_before_the_command(

@@ -7,7 +7,8 @@ from tests.unit.journals import RUN, Journal
 
 from holdfast.core.journal.fold import fold
 from holdfast.core.prune.declared_policy import declared_policy, policy_for, recorded_policy
-from holdfast.core.prune.prune_plan import Lineage, plan
+from holdfast.core.prune.prune_plan import plan
+from holdfast.core.prune.roots import Lineage
 from holdfast.model.events import Event, Kind
 from holdfast.model.retention import RETENTION, Keep, Retention
 

@@ -184,7 +184,10 @@ OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})
 TRUSTS: Final = "trusts"
 """The record space of the foreign commands that people have trusted."""
 
-RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning", TRUSTS)
+SETTLEMENTS: Final = "settlements"
+"""The record space that says how promises to other runs ended, for all branches of the run that made them."""
+
+RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning", TRUSTS, SETTLEMENTS)
 """The record spaces whose keys start with a run's name: that alone, or up to an ``@``, which no name has."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.context_check import verify
 
 import holdfast
+from holdfast.api.store.place import session_at
 from holdfast.core.journal.run_row_facts import with_facts
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.errors import Corrupt
@@ -181,3 +182,39 @@ def test_awaited_it_is_the_same(tmp_path: Path) -> None:
 
     asyncio.run(drive())
     assert [promise.state for promise in store.promises("ada").received] == ["kept"]
+
+
+@pytest.mark.parametrize("branch", ["fork", "rewind"])
+def test_a_promise_to_a_run_ends_the_same_in_every_branch(tmp_path: Path, branch: str) -> None:
+    """Its receiver hears of one end. The other branch may say the same, and is refused otherwise; erased, nothing is left of it.
+
+    Seen before: kept in one branch and broken in another; the receiver and one sender contradicted each other for good.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+    park(store, "receiver")
+
+    def promised(run: holdfast.Run) -> holdfast.Promise:
+        return run.promise("the figures", to="receiver")
+
+    with pytest.raises(KeyError), holdfast.run("m", store=store) as run:
+        promised(run)
+        raise KeyError
+    head = store.get("m").head
+    store.fork("m", as_="f")
+    with pytest.raises(KeyError), holdfast.run("m", store=store) as run:
+        run.keep(promised(run), note="sent")
+        raise KeyError
+    if branch == "rewind":
+        store.rewind(f"m@#{head}")
+    name = "f" if branch == "fork" else "m"
+    for _ in range(2):
+        with (
+            pytest.raises(holdfast.Misuse, match="is kept already in run m"),
+            holdfast.run(name, store=store) as run,
+        ):
+            run.break_promise(promised(run), because="no time")
+    with holdfast.run(name, store=store) as run:
+        assert run.keep(promised(run)).state == "kept"
+    assert states(park(store, "receiver").received) == [("the figures", "kept", "sent")]
+    store.erase("m", flatten=True)
+    assert session_at(store).store.scan_records("settlements", limit=9) == []

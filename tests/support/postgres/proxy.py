@@ -37,8 +37,7 @@ class Proxy:
         # Closing alone wakes nobody: the thread would accept a pool's next connection, and leave it open for some later test.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        accepting, *_ = self._threads
-        accepting.join()
+        self._threads[0].join()  # it accepts no more, and starts no more of them
         _shut(*self._sockets)
         for one in self._threads:
             one.join()

@@ -495,6 +495,6 @@ class Reading(Examining):
 
 
 def _giver(row: RunRow) -> dict[str, Any]:
-    """The run that handed its work to this one, with its store and event; empty if there is none, or damage."""
+    """The run that handed its work to this one, with its store and event; else empty, also if damaged."""
     giver: dict[str, Any] = {} if row.damage else facts_of(row).get("handed") or {}
     return giver

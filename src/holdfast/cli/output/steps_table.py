@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Heading, Span, Table
+from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Heading, Mood, Span, Table
 from holdfast.cli.output.status_colours import mood_of
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.run_summary import RunSummary
@@ -39,7 +39,7 @@ def steps_blocks(
         note = f"{number:,} in {count(len(shown), 'row')}"
     blocks: list[Block] = [Gap(), Heading("Steps", note)]
     if shown:
-        moods = [mood_of(group.last.outcome) for group in shown]
+        moods: list[Mood] = [mood_of(group.last.outcome) for group in shown]
         blocks.append(Table(_COLUMNS, [_row(group) for group in shown], moods))
     if note:
         blocks.append(Commands([(builder.holdfast("show", summary.line.run, "--all"), "every step")]))

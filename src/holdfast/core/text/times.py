@@ -29,7 +29,7 @@ def ago(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in its two largest units. What would be rounded to a whole larger unit is written in that."""
+    """A duration in its two largest units; 59.7 s is a minute."""
     seconds = max(0.0, seconds)
     if seconds < 0.000_999_5:
         return f"{seconds * 1e6:.0f} µs"

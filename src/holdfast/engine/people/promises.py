@@ -7,11 +7,14 @@ between, the replaying program sends it. A receiver ignores a letter that it kno
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from orjson import dumps, loads
+
 from holdfast.codec.values import canonical
 from holdfast.core.journal.names import check_name
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
+from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.sealed import check_may_act
@@ -27,7 +30,7 @@ from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 from holdfast.model.handoff import TELL, Promise
 from holdfast.model.markers import Act
-from holdfast.model.store_rows import OVER
+from holdfast.model.store_rows import OVER, SETTLEMENTS
 from holdfast.stores.port import StorePort
 
 PROMISE: Final = "promise"
@@ -70,19 +73,39 @@ async def settle(
         promises.check_text("what is said", note)
     found = promises.find(PROMISES.of(held.view), named, held.run)
     asked = ask(held, _SETTLE, canonical({"id": found.id, "how": how, "note": note}, what="promise"))
-    if found.state not in {"open", how} and asked.key not in held.view.calls:
-        held.unclaim(asked.site, asked.n)
-        held.land(asked.site)
-        raise Misuse(
-            problem=f"promise {found.id} is {found.state} already, and is not {how}",
-            advice="a promise is settled once; make another one",
-        )
+    if asked.key not in held.view.calls:
+        try:
+            await runtime.store(_check_settles, held, found, how)
+        except BaseException:
+            held.unclaim(asked.site, asked.n)
+            held.land(asked.site)
+            raise
     settled, tells = await _recorded(
         held, runtime, asked, Kind.PROMISE_SETTLED, found, {"how": how}, {"note": note}
     )
     if tells:
         await _tell(held, runtime, settled)
     return settled
+
+
+def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
+    """Raise Misuse if the promise has ended otherwise, in this history or in another branch of it.
+
+    Its receiver hears of one end only. So the first branch that settles a promise to another run writes a
+    record before its event: killed in between, it settles the promise in the same way when it goes on.
+    """
+    before, where = how if promise.state == "open" else promise.state, ""
+    if promise.to and promise.to != held.run and _is_run(held.store, promise.to):
+        key, content = f"{promise.by}@{promise.id}", {"how": how, "run": held.run}
+        if before == how and not held.store.put_record(SETTLEMENTS, key, dumps(content), revision=0):
+            record = find_sound(held.store, SETTLEMENTS, key)
+            told = content if record is None else loads(record.body)
+            before, where = told["how"], f" in run {told['run']}"
+    if before != how:
+        raise Misuse(
+            problem=f"promise {promise.id} is {before} already{where}, and is not {how}",
+            advice="a promise is settled once; make another one",
+        )
 
 
 async def _recorded(
