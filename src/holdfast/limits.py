@@ -192,6 +192,9 @@ KEPT_CHECKPOINTS: Final = 20
 """How many states a run keeps by default, besides those in use."""
 COMPACT_EVENTS_MIN: Final = 5_000
 """Compaction replaces the events before the oldest kept state when there are more than this, by default."""
+COMPACTED_NOTES_MAX: Final = 1_000
+COMPACTED_NOTES_BYTES_MAX: Final = 256_000
+"""How many decisions and discoveries a compacted event carries, and their total size: the newest that fit."""
 PRUNE_CHECKPOINTS: Final = 100
 PRUNE_EVENTS: Final = 5_000
 """A holder checks whether to prune its run after so many checkpoints, or so many events."""

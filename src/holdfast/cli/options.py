@@ -92,5 +92,9 @@ def command_builder(url: str | None) -> CommandBuilder:
 
 def command_builder_for(store: Store, run: str, url: str | None) -> CommandBuilder:
     """The same for a run whose command may be foreign."""
-    command = store.command(run)
-    return command_builder(url)._replace(untrusted=run if command is not None and command.needs_trust else "")
+    command, builder = store.command(run), command_builder(url)
+    if command is None:
+        return builder
+    return builder._replace(
+        untrusted=run if command.needs_trust else "", of_lineage=run if command.is_of_lineage else ""
+    )

@@ -22,6 +22,8 @@ class CommandBuilder(NamedTuple):
     store: str = ""
     untrusted: str = ""
     """A run with a foreign command that is not trusted. It is not suggested for typing."""
+    of_lineage: str = ""
+    """A run whose recorded command alone opens another one: the run that it comes from."""
 
     def holdfast(self, *words: str) -> str:
         """A ``holdfast`` command line with quoted words and, if needed, the store."""
@@ -304,6 +306,8 @@ def resume_choices(view: View, builder: CommandBuilder, *, meaning: str = "") ->
     argv = [str(part) for part in body.get("argv", ())]
     if not argv or any("\n" in part for part in argv) or is_served(body):
         return ()
+    if builder.of_lineage:
+        return (Choice(builder.holdfast("resume", builder.of_lineage), meaning or "start its program"),)
     place = body.get("cwd", "")
     go = f"cd {shlex.quote(place)} && " if place and place != builder.cwd else ""
     return (Choice(go + shlex.join(argv), meaning),)

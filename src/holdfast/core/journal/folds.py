@@ -37,6 +37,7 @@ class Row(NamedTuple):
 
 ROWS: Final = (
     Row("plan", "reports.plan_fold:PlanFold", "reasoning", ("plan",), marks=("plan",)),
+    Row("notes", "reports.note_fold:NoteFold", "reasoning", ("notes",), marks=("decision", "discovery")),
     Row(
         "conversation",
         "llm.conversation_fold:ConversationFold",
