@@ -74,7 +74,7 @@ class Files(Reading):
         Returns what was done with each. A file on disk whose content the run never recorded is kept, unless
         ``force``. A run that was imported names places that its sender chose: without a directory, ``trust``
         writes there. ``tell`` is called when a file is complete and durable. Raises UnknownArtifact for one
-        of         ``paths`` that the run did not make.
+        of ``paths`` that the run did not make.
         """
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 

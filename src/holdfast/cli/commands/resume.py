@@ -111,9 +111,9 @@ def command(
     Without RUN, you pick one on a terminal: newest first, type to filter.
 
     It opens this run, even if it asks for another id of the same lineage, and continues it. Output, signals
-    and exit code are the program's own. A foreign command is shown and not started. Foreign commands came with an import or a copy, are in a store
-    that belongs to another user, or were recorded in a shared store by another host or user. Start one with
-    --trust, or with yes on a terminal.
+    and exit code are the program's own. A foreign command is shown and not started. Foreign commands came
+    with an import or a copy, are in a store that belongs to another user, or were recorded in a shared store
+    by another host or user. Start one with --trust, or with yes on a terminal.
 
     \b
     Example:
