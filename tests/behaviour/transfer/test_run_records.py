@@ -1,5 +1,6 @@
 """Facts and pins of a run travel with it: in an export, a move and a copy."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -144,6 +145,24 @@ def test_facts_of_children_and_of_origins_come_along(
     assert texts(there) == ["from the child", "from the fork", "from the parent"]
 
 
+def test_a_fact_goes_with_the_branch_that_has_its_event(
+    here: holdfast.Store, there: holdfast.Store, tmp_path: Path
+) -> None:
+    """After a rewind with the kept branch, under its name; what an origin made after the fork point stays."""
+    learn(here, "r", "before")
+    here.fork("r@draft", as_="early")
+    with holdfast.run("r", store=here, if_finished="reopen") as run:
+        run.remember("before", scope="space", tags=["moon"])
+        run.checkpoint({"n": 1}, label="draft")
+        run.remember("after")
+    assert here.export("early", tmp_path / "early").facts == 1
+    kept = here.rewind("r@draft").kept
+    assert here.export("r", tmp_path / "r").facts == 1
+    assert here.export(kept, tmp_path / "kept").facts == 2
+    there.import_(tmp_path / "kept")
+    assert {fact.text: fact.run for fact in there.memory.list()} == {"before": "r", "after": kept}
+
+
 def test_a_damaged_record_is_named_and_left_out(
     here: holdfast.Store, there: holdfast.Store, tmp_path: Path
 ) -> None:
@@ -231,3 +250,53 @@ def test_a_handoff_to_another_store_lists_the_facts_as_a_loss(
     assert "one; two; three; and 1 more" in loss.why
     assert here.url in loss.why
     assert "memories --export" in loss.advice
+
+
+# -- promises -----------------------------------------------------------------------------------------------------
+
+
+def promising(store: holdfast.Store) -> None:
+    """``giver`` has promised something to ``receiver``; both have stopped."""
+    for name in ("receiver", "giver"):
+        with contextlib.suppress(KeyError), holdfast.run(name, store=store) as run:
+            if name == "giver":
+                run.promise("send the figures", to="receiver")
+                run.keep(run.promise("say hello", to="receiver"))
+            raise KeyError
+    with contextlib.suppress(KeyError), holdfast.run("receiver", store=store):
+        raise KeyError
+
+
+@pytest.mark.parametrize(("moves", "waits"), [("giver", "receiver"), ("receiver", "receiver")])
+def test_a_promise_that_a_move_separates_is_a_loss(
+    here: holdfast.Store, there: holdfast.Store, tmp_path: Path, moves: str, waits: str
+) -> None:
+    """Told before the move takes effect, by a dry run, and by the move; for either side, and only if it is open."""
+    promising(here)
+    other = ({"giver", "receiver"} - {moves}).pop()
+    dry = here.copy(there, [moves], move=True, dry_run=True)
+    (lost,) = dry.losses
+    assert dry.runs[0].losses == dry.losses
+    assert "send the figures" in lost
+    assert f"{other} stays in {here.url}, and {waits} is not told how it ends" in lost
+    assert here.export(moves, tmp_path / "x", move=True, dry_run=True).losses == (lost,)
+    assert not (tmp_path / "x").exists()
+    assert here.get(moves).status == "failed", "a dry run seals nothing"
+    assert here.export(moves, tmp_path / "x").losses == (), "a plain export stays"
+    assert here.copy(there, [moves]).losses == ()
+    assert here.export(moves, tmp_path / "x", move=True).losses == (lost,)
+
+
+def test_a_promise_whose_sides_move_together_is_no_loss(here: holdfast.Store, there: holdfast.Store) -> None:
+    """Neither if both go at once, nor if the other one is there already."""
+    promising(here)
+    report = here.copy(there, move=True)
+    assert report.refused == ()
+    assert report.losses == ()
+
+
+def test_the_other_side_may_have_moved_before(here: holdfast.Store, there: holdfast.Store) -> None:
+    """The second move closes the gap."""
+    promising(here)
+    assert len(here.copy(there, ["receiver"], move=True).losses) == 1
+    assert here.copy(there, ["giver"], move=True).losses == ()

@@ -20,6 +20,7 @@ from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.damage.damaged_runs import check_run
 from holdfast.engine.journal.lease import check_is_free
 from holdfast.engine.lineage.dependents import all_rows
+from holdfast.engine.people.promises_apart import promises_apart
 from holdfast.engine.run.sealed import find_seal
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import export as exporting
@@ -107,6 +108,7 @@ class Copying:
             found[row.run] = self._judged(row.run, partial(self._copy, row, wanted))
         if self._move:
             _refuse_parents(found)
+            self._add_promises(found)
         if self._move and not self._dry_run:
             self._move_all([row for row in rows if found[row.run].outcome == "moved"], found)
         runs = tuple(
@@ -150,6 +152,19 @@ class Copying:
             self._verified.add(row.run)
         outcome = "moved" if moves else "there" if writer.is_there else "copied"
         return self._outcome(row, outcome, writer)._replace(why=why, losses=done.losses)
+
+    def _add_promises(self, found: dict[str, CopiedRun]) -> None:
+        """Add the open promises that the move separates, before it takes effect, to the losses."""
+
+        def comes_along(other: str) -> bool:
+            there = self._target.store.find_run(other)
+            is_there = there is not None and there.status != Status.SEALED
+            return is_there or (other in found and found[other].outcome == "moved")
+
+        for run, done in found.items():
+            if done.outcome == "moved":
+                lost = promises_apart(self._source.store, run, comes_along)
+                found[run] = done._replace(losses=(*done.losses, *lost))
 
     def _moves(self, row: RunRow) -> tuple[bool, str]:
         """Whether a run is to act in the target when all is done; if a move cannot take it, also why not."""

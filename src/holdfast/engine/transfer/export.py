@@ -8,7 +8,7 @@ killed before the seals are in the journals, which is one transaction, the runs 
 only its temporary name. Killed after that, they cannot act, and a repeated move writes the same file again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from hashlib import sha256
@@ -34,6 +34,7 @@ from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_a
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.people.promises_apart import promises_apart
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
 from holdfast.engine.run.store_session import StoreSession
@@ -127,9 +128,23 @@ def move(
         before |= {row.run: row for row in _with_events(descendants(session.store, run))}
     with ExitStack() as held:
         holds = [held.enter_context(holding(session, one)) for one in before]
+        lost = [] if alone else promises_lost(session.store, before)
         packed, size = _sealed_all(session, holds, before, writer, made, alone=alone)
         writer.publish()
-    return _exported(packed, writer, size)
+    return _exported(packed, writer, size, lost)
+
+
+def preview(session: StoreSession, run: str, writer: ExportWriter, *, moves: bool) -> Exported:
+    """What an export or a move would write, and what could not go along. The writer keeps nothing."""
+    packed, size = _written(session.store, run, writer, None, _TRIES, alone=False)
+    going = [run, *(row.run for row in _with_events(descendants(session.store, run)))]
+    lost = promises_lost(session.store, going) if moves else []
+    return _exported(packed, writer, size, lost)._replace(moved=moves)
+
+
+def promises_lost(store: StorePort, going: Collection[str]) -> list[str]:
+    """The open promises of runs that move, to or from runs that stay."""
+    return [loss for run in going for loss in promises_apart(store, run, lambda other: other in going)]
 
 
 def _sealed_all(
@@ -360,7 +375,7 @@ def _revisions(store: StorePort, run: str) -> list[int]:
     return [row.revision for row in chain_of(store, run)]
 
 
-def _exported(packed: list[_Packed], writer: ExportWriter, size: int) -> Exported:
+def _exported(packed: list[_Packed], writer: ExportWriter, size: int, lost: Iterable[str] = ()) -> Exported:
     manifests = [one.manifest for one in packed]
     manifest = manifests[0]
     facts, pins = run_records.count_in(manifests)
@@ -377,5 +392,5 @@ def _exported(packed: list[_Packed], writer: ExportWriter, size: int) -> Exporte
         len(manifests) - 1,
         facts,
         pins,
-        tuple(dict.fromkeys(loss for one in packed for loss in one.losses)),
+        tuple(dict.fromkeys([*(loss for one in packed for loss in one.losses), *lost])),
     )

@@ -13,7 +13,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from orjson import loads
+from orjson import dumps, loads
 
 from holdfast import limits
 from holdfast.codec.json_lines import letter_line, read_letter
@@ -23,6 +23,7 @@ from holdfast.core.transfer.export_manifest import RECORDS
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.lineage import pins
 from holdfast.engine.lineage.dependents import PINS, pin_records, seq_of
+from holdfast.engine.lineage.kept_events import run_with
 from holdfast.engine.memory import facts, remember
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import HoldfastError, TooLarge
@@ -137,12 +138,30 @@ def _records(
 ) -> Iterator[_Found]:
     for key in made.keys(chain[0], [name for row in chain for name in names_of(row)]):
         record = find_sound(store, facts.SPACE, key)
-        if record is not None:  # else it was forgotten meanwhile
-            yield _Found(facts.SPACE, key, record.body, "")
+        body = None if record is None else _as_of(store, record, chain, runs)
+        if body is not None:  # else it was forgotten meanwhile, or another branch made it
+            yield _Found(facts.SPACE, key, body, "")
     for run in runs:
         for record in pin_records(store, run.run):
             if run.origin_seq < seq_of(record) <= run.upto_seq:
                 yield _Found(PINS, record.key, record.body, record.damage)
+
+
+def _as_of(
+    store: StorePort, record: Record, chain: Sequence[RunRow], runs: Sequence[ExportedRun]
+) -> bytes | None:
+    """The fact's record, which names the exported run that has its event; None if none of them has it."""
+    content = loads(record.body)
+    run, seq = content["run"], content.get("event", 0)
+    if type(seq) is not int or seq == 0:  # the event was not noted: nothing says which branch made the fact
+        return record.body
+    shown = run_with(store, run, seq)
+    for row, part in zip(chain, runs, strict=True):
+        if shown in names_of(row):
+            if seq > part.upto_seq:
+                return None
+            return record.body if run == row.run else dumps({**content, "run": row.run})
+    return None
 
 
 # -- out of an export ----------------------------------------------------------------------------------------
