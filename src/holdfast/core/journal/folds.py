@@ -89,7 +89,7 @@ ROWS: Final = (
     Row(
         "loops",
         "loops.loop_fold:LoopFold",
-        ("signs",),
+        ("signs", "loop_facts"),
         kinds=(Kind.LOOP_NOTICED, Kind.LOOP_LEFT),
         also=(Kind.ATTEMPT_STARTED,),
     ),
