@@ -69,6 +69,9 @@ ARGUMENT_CHECK_ATTRIBUTES_MAX: Final = 100
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 
+LOOP_FACTS_COMPACTED_MAX: Final = 100
+"""How many of them a compacted event carries, as digests."""
+
 CHAIN_MEMORY_BYTES_MAX: Final = 64_000_000
 """How much of the latest chain states a process keeps in memory, as JSON."""
 

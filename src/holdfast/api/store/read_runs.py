@@ -14,7 +14,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import row_status
-from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.core.lineage.points import Place, end_of_point, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.promises import PROMISES
 from holdfast.core.people.question_fold import QUESTIONS
@@ -459,7 +459,7 @@ class Reading(Examining):
         event = None if place.seq is not None else find_event(events, place)
         if event is None:
             raise self.absence(place, events, row.head)
-        return row, event.seq
+        return row, end_of_point(events, event)
 
     def run_with(self, run: str, seq: int) -> str:
         """The run whose history has this event: the run itself, or the branch that a rewind kept."""

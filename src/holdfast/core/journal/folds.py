@@ -101,7 +101,7 @@ ROWS: Final = (
         "loops",
         "loops.loop_fold:LoopFold",
         "loops",
-        ("signs",),
+        ("signs", "loop_facts"),
         kinds=(Kind.LOOP_NOTICED, Kind.LOOP_LEFT),
         also=(Kind.ATTEMPT_STARTED,),
     ),
