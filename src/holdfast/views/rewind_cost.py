@@ -31,7 +31,8 @@ class RewindCost(NamedTuple):
         parts = [bill_words(self.spent)] if self.spent.calls else []
         parts += [count(others, "other step" if parts else "step")] if others > 0 else []
         thrown = f"{verb} {' and '.join(parts)}, {span(self.took_s)}" if parts else f"{verb} nothing"
-        stay = f"; {count(len(self.effects), 'effect')} stay recorded" if self.effects else ""
+        stays = "stays" if len(self.effects) == 1 else "stay"
+        stay = f"; {count(len(self.effects), 'effect')} {stays} recorded" if self.effects else ""
         return thrown + stay
 
 

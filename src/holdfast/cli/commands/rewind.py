@@ -94,7 +94,7 @@ def _letter_facts(rewound: Rewound) -> list[tuple[str, list[Span]]]:
     """What became of the letters: one line each for those kept, unread again and taken back."""
     kept, again, back = len(rewound.letters.kept), len(rewound.letters.again), len(rewound.taken_back)
     lines = [
-        ("answers", kept, "letter", f"to what came after it: read by {rewound.kept}"),
+        ("answers", kept, "letter", f"to questions and steps after it: {rewound.kept} has them"),
         ("unread", again, "message", "received after that point: in the inbox again"),
         ("taken back", back, "message", f"sent after that point: {', '.join(sorted({*rewound.taken_back}))}"),
     ]
