@@ -69,6 +69,9 @@ ARGUMENT_CHECK_ATTRIBUTES_MAX: Final = 100
 LOOP_FACTS_MAX: Final = 300
 """How many of its last calls and thoughts a resumed run reads for loop detection."""
 
+LOOP_FACTS_COMPACTED_MAX: Final = 100
+"""How many of them a compacted event carries, as digests."""
+
 CHAIN_MEMORY_BYTES_MAX: Final = 64_000_000
 """How much of the latest chain states a process keeps in memory, as JSON."""
 
@@ -192,6 +195,9 @@ KEPT_CHECKPOINTS: Final = 20
 """How many states a run keeps by default, besides those in use."""
 COMPACT_EVENTS_MIN: Final = 5_000
 """Compaction replaces the events before the oldest kept state when there are more than this, by default."""
+COMPACTED_NOTES_MAX: Final = 1_000
+COMPACTED_NOTES_BYTES_MAX: Final = 256_000
+"""How many decisions and discoveries a compacted event carries, and their total size: the newest that fit."""
 PRUNE_CHECKPOINTS: Final = 100
 PRUNE_EVENTS: Final = 5_000
 """A holder checks whether to prune its run after so many checkpoints, or so many events."""

@@ -142,7 +142,7 @@ def test_a_fork_and_a_rewind_bring_files_back(made: "Shop") -> None:
     """What was done about each file comes first; the program of the fork is started beside its files."""
     forked = made("fork", "job@first", "--as", "b", "--files", "forked")
     assert "out/report.md        1  written" in forked.out
-    assert "cd forked && HOLDFAST_RUN=b" in forked.out
+    assert "holdfast resume b" in forked.out
     assert Path("forked/out/report.md").read_text() == "ONE\nTWO\n"
     rewound = json.loads(made("rewind", "job@first", "--files", "--json").out)
     assert {one["path"]: one["outcome"] for one in rewound["files"]} == {

@@ -335,7 +335,12 @@ class _Content:
     def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body with the content of its blobs."""
         blobs = {name for name in body if name.endswith("_blob") and isinstance(body[name], str)}
-        return {**body, **{name.removesuffix("_blob"): loads(self._read(body[name])) for name in blobs}}
+        whole = {**body, **{name.removesuffix("_blob"): loads(self._read(body[name])) for name in blobs}}
+        inside = []  # the contents that a compacted view refers to; copies of files are no JSON
+        for address in body.get("blobs", ()) if "view" in whole else ():
+            with suppress(JSONDecodeError):
+                inside.append(loads(self._read(address)))
+        return {**whole, "": inside}
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

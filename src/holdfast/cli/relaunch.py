@@ -45,11 +45,14 @@ def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Lau
     """The command that starts an attempt's program again. Refused if a part of it no longer exists."""
     argv, python, cwd = [str(word) for word in attempt.get("argv", ())], attempt["python"], attempt["cwd"]
     program = program_of(argv)
+    written_in = attempt.get("argv_cwd") or cwd  # a fork with files of its own starts beside them, in ``cwd``
     if program.kind in _UNREPEATABLE or not python:
         why = _UNREPEATABLE.get(program.kind, "ran inside another program")
+        where = f" in {cwd}" if written_in != cwd else ""
         raise RefusedError(
             f"the program of run {run} {why}: there is no command to start again",
-            f"start it as you did before, with {words(environ)}; a script in a file can be resumed from here",
+            f"start it as you did before{where}, with {words(environ)}; "
+            "a script in a file can be resumed from here",
         )
     if not Path(cwd).is_dir():
         raise RefusedError(
@@ -61,12 +64,20 @@ def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Lau
             f"run {run} was last started with {python}, which can no longer be started",
             f"restore that interpreter, or start the program with another and {words(environ)}",
         )
-    if program.kind == "script" and not Path(cwd, program.name).exists():
+    script = Path(written_in, program.name)
+    if program.kind == "script" and not script.exists():
         raise RefusedError(
-            f"run {run} was last started from {Path(cwd, program.name)}, which no longer exists",
+            f"run {run} was last started from {script}, which no longer exists",
             f"restore that file, or start the program from where it is now with {words(environ)}",
         )
-    return Launch((python, *argv[1:]), cwd, environ)
+    if written_in == cwd:
+        return Launch((python, *argv[1:]), cwd, environ)
+    if program.kind == "script":
+        argv[argv.index(program.name)] = str(script)
+    # ``python -m`` finds modules in the directory in which it starts, and in these.
+    path = os.pathsep.join(filter(None, [written_in, os.environ.get("PYTHONPATH", "")]))
+    also = {"PYTHONPATH": path} if program.kind == "module" else {}
+    return Launch((python, *argv[1:]), cwd, {**environ, **also})
 
 
 def program_of(argv: Sequence[str]) -> Program:

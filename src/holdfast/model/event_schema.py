@@ -53,7 +53,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RUN_FORKED: Schema(
         {
             "from": "text", "at_seq": "seq", "attempts": "count?", "effects": "=answer,ask,again?", "blobs":
-            "addresses?",
+            "addresses?", "cwd": "text?",
         },
         {"value": "list?"},
     ),
@@ -69,8 +69,9 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RUN_CANCELLED: Schema({"by": "text", "asked_at": "time?"}, {"reason": "text"}),
     Kind.ATTEMPT_STARTED: Schema(
         {
-            "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?", "uid":
-            "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?", "packages": "names?",
+            "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?",
+            "argv_cwd": "text?", "uid": "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?",
+            "packages": "names?",
             "again": "list?", "budget": "object|null?", "retention": "object|null?", "premises": "object?",
             "roots": "texts?", "served": "bool?", "attended": "object?",
         },

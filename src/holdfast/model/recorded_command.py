@@ -19,6 +19,11 @@ class Command(NamedTuple):
     origin: str = ""
     trusted_by: str = ""
     trusted_at: float | None = None
+    is_of_lineage: bool = False
+    """Whether the run is a fork or has another name by now.
+
+    Then the command alone may open the run that it comes from: HOLDFAST_RUN has to name this one.
+    """
     is_remembered: bool = True
     """Whether trust can be stored: not in a store of another user, who could have written it."""
 

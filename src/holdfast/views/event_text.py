@@ -294,7 +294,11 @@ def _compacted(body: Body) -> EventText:
         if number
     ]
     stood = f"{count(body.get('events', 0), 'event')} from #{body['from_seq']}"
-    return EventText("compacted", f"{stood}: {', '.join(parts)}" if parts else stood, "dim")
+    named = [fields[2] for fields in (body.get("view") or {}).get("notes", ())]
+    words = (("decision", "decisions"), ("discovery", "discoveries"))
+    kept = " and ".join(count(named.count(one), one, many) for one, many in words if one in named)
+    gone = f"{stood}: {', '.join(parts)}" if parts else stood
+    return EventText("compacted", f"{gone}; {kept} kept" if kept else gone, "dim")
 
 
 def _pruned(body: Body) -> EventText:

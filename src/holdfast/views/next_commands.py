@@ -22,6 +22,8 @@ class CommandBuilder(NamedTuple):
     store: str = ""
     untrusted: str = ""
     """A run with a foreign command that is not trusted. It is not suggested for typing."""
+    of_lineage: str = ""
+    """A run whose recorded command alone opens another one: the run that it comes from."""
 
     def holdfast(self, *words: str) -> str:
         """A ``holdfast`` command line with quoted words and, if needed, the store."""
@@ -65,14 +67,15 @@ def next_action(
     questions: Sequence[OpenQuestion] = (),
     stopped: Sequence[StoppedCall] = (),
     drifted_from: str = "",
+    with_change: Sequence[Choice] = (),
     circle: str = "",
     is_out_of_budget: bool = False,
     handed_to: str | None = None,
 ) -> NextAction:
     """What to do about a run, by its status.
 
-    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats, ``handed_to``
-    its new owner.
+    ``drifted_from`` is the recorded call that it last drifted from, ``with_change`` what goes on from before
+    that call, ``circle`` what it repeats, ``handed_to`` its new owner.
     """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status in _WORDS:
@@ -88,7 +91,7 @@ def next_action(
     if undecided:
         return NextAction(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, builder))
     if stopped or info.status == "diverged":
-        return _diverged(info.run, view, builder, stopped, drifted_from)
+        return _diverged(info.run, view, builder, stopped, drifted_from, with_change)
     if info.status == "parked" and is_out_of_budget:
         see = Choice(builder.holdfast("stats", info.run, "--cost"), "see what it was spent on")
         return NextAction(_OUT_OF_BUDGET, (see, *resume_choices(view, builder)))
@@ -214,7 +217,12 @@ def answer_choices(questions: Sequence[OpenQuestion], builder: CommandBuilder) -
 
 
 def _diverged(
-    run: str, view: View, builder: CommandBuilder, stopped: Sequence[StoppedCall], drifted_from: str
+    run: str,
+    view: View,
+    builder: CommandBuilder,
+    stopped: Sequence[StoppedCall],
+    drifted_from: str,
+    with_change: Sequence[Choice],
 ) -> NextAction:
     to_decide = [one for one in stopped if one.pending is None and one.effects]
     if to_decide:
@@ -224,17 +232,21 @@ def _diverged(
         return NextAction("start its program again: it applies your decision", resume_choices(view, builder))
     return NextAction(
         "the program's call differs from the record: restore its code, or accept the change",
-        _diverged_choices(run, view, builder, drifted_from),
+        _diverged_choices(run, view, builder, drifted_from, with_change),
     )
 
 
-def _diverged_choices(run: str, view: View, builder: CommandBuilder, drifted_from: str) -> tuple[Choice, ...]:
+def _diverged_choices(
+    run: str, view: View, builder: CommandBuilder, drifted_from: str, with_change: Sequence[Choice]
+) -> tuple[Choice, ...]:
     see = Choice(builder.holdfast("log", run, "--kind", "drifted"), "see what differs")
     accept = Choice(
-        builder.holdfast("resolve", run, drifted_from, "--abandon"), "accept: set the recorded call aside"
+        builder.holdfast("resolve", run, drifted_from, "--abandon"),
+        "accept: set the recorded call aside" + (", this one alone" if with_change else ""),
     )
     return (
         see,
+        *with_change,
         *((accept,) if drifted_from else ()),
         *resume_choices(view, builder, meaning="then continue"),
     )
@@ -294,6 +306,8 @@ def resume_choices(view: View, builder: CommandBuilder, *, meaning: str = "") ->
     argv = [str(part) for part in body.get("argv", ())]
     if not argv or any("\n" in part for part in argv) or is_served(body):
         return ()
+    if builder.of_lineage:
+        return (Choice(builder.holdfast("resume", builder.of_lineage), meaning or "start its program"),)
     place = body.get("cwd", "")
     go = f"cd {shlex.quote(place)} && " if place and place != builder.cwd else ""
     return (Choice(go + shlex.join(argv), meaning),)

@@ -105,9 +105,9 @@ def attempt(request: pytest.FixtureRequest) -> Attempt:
     return made
 
 
-def signs(url: str) -> list[str]:
+def signs(url: str, run: str = "a") -> list[str]:
     """What was said, from the journal."""
-    return [_told(event) for event in holdfast.store(url).events("a") if event.kind.startswith("loop.")]
+    return [_told(event) for event in holdfast.store(url).events(run) if event.kind.startswith("loop.")]
 
 
 def _told(event: Event) -> str:
@@ -331,6 +331,74 @@ def test_a_fork_knows_what_its_origin_repeated(url: str, attempt: Attempt) -> No
         for _ in range(9):
             tool("search")("search", "debt")
     assert run.position == 5
+
+
+def test_a_fork_at_a_point_has_the_sign_of_that_point(url: str, attempt: Attempt) -> None:
+    """Its program gets the nudge that the origin's got there, and the sign is not recorded a second time.
+
+    The same for a rewind to the point.
+    """
+    attempt(url, SAME * 4)
+    store = holdfast.store(url)
+    store.fork("a@3", as_="b")
+    with pytest.raises(Crash), holdfast.run("b", store=url) as run:
+        nudges = []
+        for _ in range(4):
+            tool("search")("search", "debt")
+            nudges.append(run.nudge)
+        raise Crash
+    assert nudges == [None, None, NUDGE, NUDGE]
+    assert signs(url, "b") == ["warn repeat 2", "nudge repeat 3"]
+    store.rewind("a@3")
+    assert attempt(url, SAME * 4).nudges == [None, None, NUDGE, NUDGE]
+    assert signs(url) == ["warn repeat 2", "nudge repeat 3"]
+
+
+def test_counts_survive_compaction(url: str) -> None:
+    """Killed behind a compaction, the next attempt goes on counting; it neither nudges again nor begins at one.
+
+    Twice: what a compaction carried, the next one carries on. Thoughts and failures count as ever.
+    """
+    store = holdfast.store(url)
+    keep = holdfast.Retention(checkpoints=holdfast.Keep(last=1), compact_events=0)
+    nudges: list[str | None] = []
+    for number in range(4):
+        with pytest.raises(Crash), holdfast.run("a", store=url) as run:
+            run.restore()
+            tool("search")("search", "debt")
+            with suppress(LookupError):
+                tool("fail")("fail", "x" * 20_000)
+            nudges.append(run.nudge)
+            run.checkpoint(number)
+            run.checkpoint(number)
+            raise Crash
+        store.prune("a", policy=keep)
+        assert [event.kind for event in store.events("a") if event.kind.startswith("step.")] == []
+    assert nudges[:2] == [None, None]
+    assert nudges[3] == nudges[2] is not None
+    assert "3 times" in str(nudges[2])
+    with pytest.raises(holdfast.Looping), holdfast.run("a", store=url) as run:
+        run.restore()
+        tool("search")("search", "debt")
+        tool("fail")("fail", "x" * 20_000)
+    assert signs(url) == ["pause alternation 5"]
+
+
+def test_thoughts_count_across_a_compaction(url: str) -> None:
+    """The same thought before and after it; a new call in between ends the count."""
+    store = holdfast.store(url)
+    keep = holdfast.Retention(checkpoints=holdfast.Keep(last=1), compact_events=0)
+    for number in range(5):
+        with pytest.raises(Crash), holdfast.run("a", store=url) as run:
+            run.restore()
+            run.think("it must be in the archive")
+            run.checkpoint(number)
+            run.checkpoint(number)
+            raise Crash
+        store.prune("a", policy=keep)
+    with pytest.raises(holdfast.Looping), holdfast.run("a", store=url) as run:
+        run.restore()
+        run.think("It must be in the archive!")
 
 
 # -- what is told to whom ---------------------------------------------------------------------------------------

@@ -52,12 +52,13 @@ class Moving(Files):
         new key. A person is always asked about an effect in doubt.
 
         ``files`` is a directory: the files that the run had made up to the place are written there first, and
-        the new run relies on them. ``tell`` is called for each. A file that was changed there is kept, unless
-        ``force``.
+        the new run relies on them and starts there. ``tell`` is called for each. A file that was changed
+        there is kept, unless ``force``.
         """
         choose("effects", effects, REPEATS)
         row, seq = self._at(place)
         notes: Sequence[Draft] = ()
+        cwd = ""
         if files is not None:
             from holdfast.engine.artifacts.restore import Restoring, Wanted
 
@@ -66,7 +67,9 @@ class Moving(Files):
                 self._port, Wanted(row.run, seq, os.fspath(files), frozenset(), force), tell
             )
             notes = restoring.notes(restoring.go())
-        made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects)
+            cwd = os.path.abspath(files)  # noqa: PTH100 - as given, with its links
+            os.makedirs(cwd, exist_ok=True)  # noqa: PTH103 - the same; the run may have made no file
+        made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects, cwd)
         return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
 
     def rewind(

@@ -14,7 +14,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import row_status
-from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.core.lineage.points import Place, end_of_point, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.promises import PROMISES
 from holdfast.core.people.question_fold import QUESTIONS
@@ -22,7 +22,7 @@ from holdfast.core.people.questions import told_end
 from holdfast.core.reports.counts import Source, Stats
 from holdfast.core.reports.progress import Overview
 from holdfast.core.reports.statistics import gather
-from holdfast.engine.context.context import recount
+from holdfast.engine.context.context import carried_notes, recount
 from holdfast.engine.damage.damaged_runs import as_damage, check_row, check_run
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
@@ -281,10 +281,14 @@ class Reading(Examining):
             self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
 
     def content(self, event: Event) -> dict[str, Any]:
-        """The fields of an event, with values from blobs filled in. Raises Corrupt if one is damaged."""
+        """The fields of an event, with values from blobs filled in. Raises Corrupt if one is damaged.
+
+        ``notes`` of a compacted event are the decisions and discoveries that it carries, each with its event.
+        """
         body = contents_of(event.body)
-        if event.kind == Kind.COMPACTED:  # its view is long, and only the fold reads it
-            return {name: value for name, value in body.items() if not name.startswith("view")}
+        if event.kind == Kind.COMPACTED:  # only the fold reads its view, which is long
+            shown = {name: value for name, value in body.items() if not name.startswith("view")}
+            return {**shown, "notes": carried_notes(self._port, event)}
         for name in [name for name in body if name.endswith("_blob")]:
             body[name.removesuffix("_blob")] = loads(read_blob(self._port, body[name]))
         for kind, name in ((Kind.CHECKPOINT, "state"), (Kind.STEP_STARTED, "request")):
@@ -455,7 +459,7 @@ class Reading(Examining):
         event = None if place.seq is not None else find_event(events, place)
         if event is None:
             raise self.absence(place, events, row.head)
-        return row, event.seq
+        return row, end_of_point(events, event)
 
     def run_with(self, run: str, seq: int) -> str:
         """The run whose history has this event: the run itself, or the branch that a rewind kept."""

@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -38,8 +38,8 @@ from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import count, moment, size
 
 
-@click.command(short_help="List, restore or compare the files that a run made.")
-@click.argument("place", metavar="RUN[@POINT]")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN[@POINT]")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option(
     "--all",

@@ -5,7 +5,7 @@ import shlex
 import click
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
-from holdfast.cli.options import json_option, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, json_option, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -24,8 +24,8 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.value_text import count, size, status_word
 
 
-@click.command(short_help="Copy or move runs into another store, verified.")
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.command()
+@click.argument("runs", cls=PlaceArgument, nargs=-1, metavar="[RUN]...")
 @click.option(
     "--from",
     "--store",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.options import command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.model.exports import Exported
@@ -15,8 +15,8 @@ SUFFIX = ".holdfast"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
-@click.command(short_help="Write a run and all that it needs to one file.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument)
 @click.option(
     "--output",
     "-o",

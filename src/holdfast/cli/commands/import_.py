@@ -11,7 +11,7 @@ from holdfast.model.exports import Imported
 from holdfast.views.value_text import count
 
 
-@click.command(name="import", short_help="Import an exported run into this store.")
+@click.command(name="import")
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--as", "name", metavar="ID", help="The id of the run that continues here. Default: RUN~1.")
 @click.option(

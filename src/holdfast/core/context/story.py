@@ -13,6 +13,7 @@ from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.lineage.handoff_fold import HANDOFF
+from holdfast.core.reports.note_fold import NOTES
 from holdfast.core.steps.identity import enclosing
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, is_hollow, part_of
@@ -43,10 +44,15 @@ class Story:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.view = View()
+        self.overall: list[Event] = []
+        self._forget()
+        for event in effective(events):
+            self._take_in(event)
+
+    def _forget(self) -> None:
         self.events: dict[int, Event] = {}
         self.ends: dict[int, Event] = {}
         """The end of an attempt, by the event of its beginning."""
-        self.overall: list[Event] = []
         self.marks: list[Mark] = []
         self.handed: list[Mark] = []
         """The handoffs that this run accepted."""
@@ -63,8 +69,6 @@ class Story:
         self.finished: Event | None = None
         self.doubts: dict[str, Event] = {}
         self._failures: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-        for event in effective(events):
-            self._take_in(event)
 
     def cite(self, seq: int) -> int:
         """The event to cite for this one: itself, or the compacted event that replaced it."""
@@ -152,9 +156,12 @@ class Story:
 
     def _take_in(self, event: Event) -> None:
         self.view.add(event)
-        self.events[event.seq] = event
         if event.kind == Kind.COMPACTED:
+            # It replaces all events before it. Some of them may still be there, as those that a rewind left
+            # are, where the compacted event has also replaced the rewind.
+            self._forget()
             self._begin_with(event)
+        self.events[event.seq] = event
         if event.kind in _OVERALL:
             self.overall.append(event)
         handler = _HANDLERS.get(event.kind)
@@ -162,10 +169,13 @@ class Story:
             handler(self, event)
 
     def _begin_with(self, event: Event) -> None:
-        """Take what a compacted event kept: marks and failures that the program can ask for again."""
+        """Take what a compacted event kept: notes, and marks and failures that can be asked for again."""
         handed = HANDOFF.of(self.view).handed
         if handed is not None:
             self.handed.append(Mark(event.seq, HANDED_OVER, handed.body))
+        notes = NOTES.of(self.view).notes
+        self.marks += [Mark(event.seq, note.name, note.body) for note in notes]
+        carried = {note.seq for note in notes}
         for call in self.view.calls.values():
             for outcome in call.outcomes:
                 body = outcome.body
@@ -173,7 +183,7 @@ class Story:
                     continue
                 if not call.seq and call.name == RECALLED:
                     self.recalled.append(Mark(event.seq, call.name, body))
-                elif not call.seq and call.name in REASONING:
+                elif not call.seq and call.name in REASONING and outcome.seq not in carried:
                     self.marks.append(Mark(event.seq, call.name, body))
                 elif call.seq and not outcome.good and (error := part_of(body, "error")):
                     self._failures.setdefault(call.key, []).append((event.seq, error))

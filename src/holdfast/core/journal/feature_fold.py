@@ -17,11 +17,15 @@ Read = Callable[[str], bytes]
 
 
 class Compaction(NamedTuple):
-    """What a fold needs to decide what stays: the view, the calls that stay whole, and a reader of blobs."""
+    """What a fold needs to decide what stays: the view, the calls that stay whole, and a reader of blobs.
+
+    ``reasoning_from`` is the first event whose reasoning the policy keeps.
+    """
 
     view: "View"
     calls: "Mapping[str, Call]"
     read: Read
+    reasoning_from: int = 0
 
 
 class FeatureFold:

@@ -228,7 +228,10 @@ class View:
         # Without an end, the attempt of the other history would count as one that crashed here.
         if self.attempts and self.attempts[-1].how is None:
             self.attempts[-1].how, self.attempts[-1].ended_at = "left behind", event.at
-        self.earlier_attempts = fields_of(event.body).get("attempts", 0)
+        fields = fields_of(event.body)
+        self.earlier_attempts = fields.get("attempts", 0)
+        if "cwd" in fields and self.attempts:
+            self.attempts[-1].start_in(fields["cwd"])
         for fold in self.folds.values():
             fold.left_origin(self, event)
         self.branches.append(event.seq)

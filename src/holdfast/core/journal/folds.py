@@ -37,6 +37,7 @@ class Row(NamedTuple):
 
 ROWS: Final = (
     Row("plan", "reports.plan_fold:PlanFold", "reasoning", ("plan",), marks=("plan",)),
+    Row("notes", "reports.note_fold:NoteFold", "reasoning", ("notes",), marks=("decision", "discovery")),
     Row(
         "conversation",
         "llm.conversation_fold:ConversationFold",
@@ -100,7 +101,7 @@ ROWS: Final = (
         "loops",
         "loops.loop_fold:LoopFold",
         "loops",
-        ("signs",),
+        ("signs", "loop_facts"),
         kinds=(Kind.LOOP_NOTICED, Kind.LOOP_LEFT),
         also=(Kind.ATTEMPT_STARTED,),
     ),

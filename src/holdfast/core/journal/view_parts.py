@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from holdfast.model.event_fields import fields_of, rewritten
 from holdfast.model.events import Event
 
 
@@ -15,6 +16,21 @@ class Attempt:
         self.event = event
         self.how: str | None = None
         self.ended_at: float | None = None
+
+    def start_in(self, cwd: str) -> None:
+        """Let its program start in another directory: a fork got the origin's files there.
+
+        ``argv_cwd`` is the directory in which the words of its command were written.
+        """
+        was = fields_of(self.event.body)
+        written_in = was.get("argv_cwd") or was.get("cwd", "")
+        self.event = self.event._replace(body=rewritten(self.event.body, cwd=cwd, argv_cwd=written_in))
+
+    def argv_cwd(self, argv: list[str], cwd: str) -> str:
+        """Where the words of this command were written, if it is that of this attempt; empty if here."""
+        fields = fields_of(self.event.body)
+        is_same = (fields.get("argv"), fields.get("cwd")) == (argv, cwd)
+        return str(fields.get("argv_cwd", "")) if is_same else ""
 
 
 class Site(NamedTuple):

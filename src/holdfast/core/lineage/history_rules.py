@@ -50,7 +50,8 @@ RULES: Final[dict[str, Rules]] = {
         "all", _JOURNAL, "carried as doubt", "as effects", "the idempotency key",
     ),
     "state": Rules(
-        _WITH_HISTORY, _KEPT_AFTER, "the states that the policy keeps", _JOURNAL, "the latest state", _NOTHING,
+        _WITH_HISTORY, _KEPT_AFTER, "the states that the policy keeps", _JOURNAL, "the latest state",
+        _NOTHING,
         "its hash",
     ),
     "conversation": Rules(
@@ -61,17 +62,19 @@ RULES: Final[dict[str, Rules]] = {
         "not carried", _NOTHING, "the request",
     ),
     "spending": Rules(
-        "what was spent before the point", "all that was ever spent", "all", _JOURNAL, "not carried", _NOTHING,
+        "what was spent before the point", "all that was ever spent", "all", _JOURNAL, "not carried",
+        _NOTHING,
         "the run",
     ),
     "questions": Rules(
         "answers before the point; an open question is asked by the fork itself",
-        "an open question can be answered anew; an accepted answer follows its question",
+        "an open question can be answered again; an accepted answer follows its question",
         "open questions, and answers that a program may still ask for", "with unread answers", "listed",
         _NOTHING, "its event",
     ),
     "waits": Rules(
-        "waits before the point", _KEPT_AFTER, "open waits", _JOURNAL, "not carried", _NOTHING, "the call's key",
+        "waits before the point", _KEPT_AFTER, "open waits", _JOURNAL, "not carried", _NOTHING,
+        "the call's key",
     ),
     "promises": Rules(
         "promises before the point", "promises before the point; updates that were read are unread again",
@@ -79,7 +82,8 @@ RULES: Final[dict[str, Rules]] = {
         "the id that its maker recorded; it ends the same in every branch",
     ),
     "messages": Rules(
-        "messages received before the point", "those received after it are unread again; sent ones stay delivered",
+        "messages received before the point",
+        "those received after it are unread again; sent ones stay delivered",
         "messages that a program may still ask for", "with unread messages", "not carried", "messages sent",
         "the idempotency key of the send",
     ),
@@ -88,7 +92,8 @@ RULES: Final[dict[str, Rules]] = {
         _JOURNAL, "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
     ),
     "reasoning": Rules(
-        _WITH_HISTORY, _KEPT_AFTER, "decisions and discoveries, as far as the policy keeps reasoning", _JOURNAL,
+        _WITH_HISTORY, _KEPT_AFTER, "decisions and discoveries, as far as the policy keeps reasoning",
+        _JOURNAL,
         "decisions and discoveries", _NOTHING, _EVENT,
     ),
     "premises": Rules(
@@ -111,7 +116,8 @@ RULES: Final[dict[str, Rules]] = {
         "counts before the point", _KEPT_AFTER, "counts", _JOURNAL, "not carried", _NOTHING, "the call",
     ),
     "code": Rules(
-        "claims, patches and programs before the point", _KEPT_AFTER, "all", _JOURNAL, "effects only", _NOTHING,
+        "claims, patches and programs before the point", _KEPT_AFTER, "all", _JOURNAL, "effects only",
+        _NOTHING,
         "the call's key",
     ),
     "lineage": Rules(
@@ -119,7 +125,8 @@ RULES: Final[dict[str, Rules]] = {
         "as effects", "run and event",
     ),
     "threads": Rules(
-        "checkpoints before the point", _KEPT_AFTER, "all", _JOURNAL, "not carried", _NOTHING, "the checkpoint's id",
+        "checkpoints before the point", _KEPT_AFTER, "all", _JOURNAL, "not carried", _NOTHING,
+        "the checkpoint's id",
     ),
     "queue": Rules(
         "no place in the queue", "no place in the queue", "not affected", "the agent and its inputs",

@@ -72,6 +72,13 @@ def find_event(events: Sequence[Event], place: Place) -> Event | None:
     return next(iter(labelled.values()), None)
 
 
+def end_of_point(events: Sequence[Event], outcome: Event) -> int:
+    """The last event that belongs to an outcome: the sign of a loop in the same append, or the outcome."""
+    behind = next((event for event in events if event.seq == outcome.seq + 1), outcome)
+    is_sign = behind.kind in {Kind.LOOP_NOTICED, Kind.LOOP_LEFT} and behind.key == outcome.key
+    return behind.seq if is_sign else outcome.seq
+
+
 def last_point(events: Sequence[Event]) -> int:
     """How many points there are."""
     return fold(events).points

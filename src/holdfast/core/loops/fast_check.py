@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.core.loops.loop_acts import Called, act_of
+from holdfast.core.loops.loop_acts import Called, act_of, digests_of
 from holdfast.model.loops import Act, LoopPolicy, Manner, Sign, Signed, Thought
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class LoopDetector:
         """Whether the last fact was new."""
         self._policy = policy
         self._memory = policy.memory
+        self._carries = False
         self._loops: Loops | None = None
         self._lately: dict[Called, None] = {}
         """The recent calls, the oldest first."""
@@ -42,6 +43,8 @@ class LoopDetector:
 
     def call(self, called: Called, outcome: bytes, manner: Manner) -> Sign | None:
         """Take a call that has ended; ``outcome`` is the body of its outcome."""
+        if self._carries:
+            return self._see(digests_of(called, outcome), manner)
         if manner == "off":
             self.has_news = False
             return None
@@ -58,6 +61,14 @@ class LoopDetector:
         waiting.append((called, outcome, manner))
         self.has_news = True
         return None
+
+    def carried(self, act: Act, manner: Manner) -> Sign | None:
+        """Take a call of which a compaction has left digests.
+
+        From then on every call is compared by digests, and at once.
+        """
+        self._carries = True
+        return self._see(act, manner)
 
     def thought(self, text: str) -> Sign | None:
         """Take a thought of the agent."""

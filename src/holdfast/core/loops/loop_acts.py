@@ -5,6 +5,7 @@ Duration, position and process of a call play no part.
 """
 
 from collections.abc import Hashable
+from hashlib import sha256
 from typing import Any
 
 from orjson import dumps
@@ -33,18 +34,37 @@ def act_of(called: Called, outcome: bytes) -> Act:
     The result is only kept as Python's hash, to save memory. That hash differs in each process, so an act
     must not be stored.
     """
+    return Act(*called, hash(_result(outcome)))
+
+
+def digests_of(called: Called, outcome: bytes) -> Act:
+    """The act with digests in the place of arguments and result: these can be stored."""
+    name, arguments = called
+    return Act(name, digest(arguments), digest(_result(outcome)))
+
+
+def digest(part: Hashable) -> str:
+    """A digest of arguments or of a result, the same in every process."""
+    return sha256(part if isinstance(part, bytes) else str(part).encode()).hexdigest()[:20]
+
+
+def _result(outcome: bytes) -> bytes:
     value = raw_part(outcome, "value")
     if value is not None:
-        return Act(*called, hash(value))
+        return value
     body = contents_of(outcome)
     if "error" in body:
-        return Act(*called, hash((body["error"]["type"], body["error"]["message"])))
-    return Act(*called, hash((body.get("value_blob"), dumps(body.get("lost")))))
+        return dumps(["error", body["error"]["type"], body["error"]["message"]])
+    return dumps(["blob", body.get("value_blob"), body.get("lost")])
 
 
 def manner_of(intent: bytes) -> Manner:
     """How the tool of a call wants to be treated by loop detection, as its intent records it."""
-    declared: Any = fields_of(intent).get("loops")
+    return manner_in(fields_of(intent).get("loops"))
+
+
+def manner_in(declared: Any) -> Manner:
+    """The manner as ``declared_as`` writes it."""
     return Thresholds(*declared) if isinstance(declared, list) else declared
 
 

@@ -1,6 +1,7 @@
 """Compaction: reduces the events before a checkpoint to what a program that restores it still needs.
 
-That is: points, attempts, goal, plan, conversation, open waits and questions; calls whose end is not known;
+That is: points, attempts, goal, plan, conversation, decisions and discoveries within the policy and the
+limits, open waits and questions; calls whose end is not known;
 outcomes that the program can ask for again (of an explicit key, or asked for before it restores); promises;
 the handoff; the list of effects without their results; and the counts of calls where they matter. The count
 of an effect always matters, because no other call may get its idempotency key. The count of a read matters
@@ -58,13 +59,18 @@ class Reduced(NamedTuple):
         return dumps({**self.data, "sites": sites})
 
 
-def reduce(view: View, later_sites: AbstractSet[str] | None, read: Read) -> Reduced:
-    """What stays of this view. ``later_sites`` are the sites with events after it; None keeps all counts."""
+def reduce(
+    view: View, later_sites: AbstractSet[str] | None, read: Read, *, reasoning_from: int = 0
+) -> Reduced:
+    """What stays of this view. ``later_sites`` are the sites with events after it; None keeps all counts.
+
+    ``reasoning_from`` is the first event whose reasoning the policy keeps.
+    """
     counts, free = view.consume_upto(view.head)
     sites = {site: Site(count, tuple(free.get(site, ()))) for site, count in counts.items()}
     whole = {call.key: call for call in _whole_calls(view)}
     effects = {c.key: c for c in view.calls.values() if c.key not in whole and effect_of(c) not in UNCOUNTED}
-    kept = _reduced(view, whole, read)
+    kept = _reduced(view, Compaction(view, whole, read, reasoning_from))
     data = dump(kept, whole=True)
     del data["sites"]
     data["effects"] = [_dump_effect(call) for call in effects.values()]
@@ -110,16 +116,15 @@ def _scope(call: Call) -> str:
     return str(fields_of(call.body).get("in", "")) if call.body is not None else ""
 
 
-def _reduced(view: View, whole: dict[str, Call], read: Read) -> View:
-    kept = View()
+def _reduced(view: View, compaction: Compaction) -> View:
+    kept, whole = View(), compaction.calls
     kept.head = kept.base = view.head
     kept.status, kept.points, kept.last_outcome_seq = view.status, view.points, view.last_outcome_seq
     kept.started, kept.result, kept.last_step = view.started, view.result, view.last_step
     kept.restores, kept.branch, kept.branches = view.restores, view.branch, list(view.branches)
     kept.worked_s = view.worked_s
-    kept.calls = whole
+    kept.calls = dict(whole)
     kept.trailing_failures = [(call, seq) for call, seq in view.trailing_failures if call.key in whole]
-    compaction = Compaction(view, whole, read)
     # These folds look back at attempts when they are made. Most attempts go now, so make the folds first.
     for name in LOOK_BACK:
         view.fold_of(name)

@@ -21,6 +21,7 @@ from holdfast.core.lineage.views_by_event import walk
 from holdfast.core.prune.compaction import Reduced, reduce
 from holdfast.core.prune.declared_policy import policy_for
 from holdfast.core.prune.kept_view import difference, upto_of
+from holdfast.core.prune.policy_bounds import first_reasoning, kept_within
 from holdfast.core.prune.roots import Lineage, Root
 from holdfast.core.reports.statistics import tally_stretch
 from holdfast.core.steps.identity import split_key
@@ -32,7 +33,6 @@ from holdfast.model.events import COVERING, Event, Kind, anchor, checksum
 from holdfast.model.prune_report import Part
 from holdfast.model.retention import Keep, Retention
 
-_DAY_S: Final = 86_400.0
 _PAGE_BYTES_MAX: Final = APPEND_SIZE_BYTES_MAX // 2
 WORDS: Final = {
     "reasoning": "thoughts and the like",
@@ -118,7 +118,7 @@ def plan(lineage: Lineage, asked: Retention | Mapping[str, Keep], now: float, re
     policy = policy_for(survey.view, asked)
     choice = _choose(survey, policy, now)
     stretches, notes = _stretches(survey, choice, policy)
-    compactings = _compactings(survey, stretches, read)
+    compactings = _compactings(survey, stretches, read, choice.reasoning_from)
     inside = _Ranges([(c.after_seq + 1, c.upto_seq) for c in compactings])
     goes = [event for event in choice.beyond if event.seq not in inside]
     return Plan(
@@ -222,12 +222,13 @@ def _labels(history: Iterable[Event], after_seq: int) -> Iterator[tuple[int, str
 class _Choice(NamedTuple):
     """The checkpoints that keep their state, with the reason; which of them the policy keeps.
 
-    And what goes.
+    And what goes, and the first event whose reasoning the policy keeps.
     """
 
     kept: dict[int, str]
     within: set[int]
     beyond: list[Event]
+    reasoning_from: int
 
 
 def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
@@ -239,7 +240,7 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
         for state in (survey.state_at[root.seq], *survey.chains_at[root.seq]):
             if state is not None and state.seq > lineage.origin_seq:
                 kept.setdefault(state.seq, f"{root.why} {root.name}".strip())
-    within = _within([e for e in by_class["checkpoints"] if e.seq in live], policy.checkpoints, now)
+    within = kept_within([e for e in by_class["checkpoints"] if e.seq in live], policy.checkpoints, now)
     for seq in within:
         kept.setdefault(seq, "policy")
     own = {event.seq: event for event in lineage.own}
@@ -248,11 +249,14 @@ def _choose(survey: _Survey, policy: Retention, now: float) -> _Choice:
     beyond = [event for event in by_class["checkpoints"] if event.seq not in kept]
     if CHAINS.of(survey.view).latest:
         beyond += [event for event in superseded(survey.raw, kept) if event.seq > lineage.origin_seq]
-    for name in ("reasoning", "chunks", "refetchable"):
-        inside = _within(by_class[name], getattr(policy, name), now)
+    reasoning_from = first_reasoning(survey.view, by_class["reasoning"], policy.reasoning, now)
+    beyond += [e for e in by_class["reasoning"] if e.seq < reasoning_from and e.seq not in lineage.pins]
+    for name in ("chunks", "refetchable"):
+        inside = kept_within(by_class[name], getattr(policy, name), now)
         beyond += [e for e in by_class[name] if e.seq not in inside and e.seq not in lineage.pins]
     ends = {e.key: e.seq for e in lineage.own if e.kind in {Kind.STEP_FINISHED, Kind.STEP_SETTLED}}
-    return _Choice(kept, within, [e for e in beyond if not _is_midway(e, ends, survey.roots)])
+    beyond = [event for event in beyond if not _is_midway(event, ends, survey.roots)]
+    return _Choice(kept, within, beyond, reasoning_from)
 
 
 def _is_midway(event: Event, ends: Mapping[str, int], roots: Iterable[Root]) -> bool:
@@ -273,37 +277,6 @@ def _by_class(own: Sequence[Event]) -> dict[str, list[Event]]:
         if name is not None:
             found[name].append(event)
     return found
-
-
-def _within(events: Sequence[Event], keep: Keep, now: float) -> set[int]:
-    """The seqs of the events that the policy keeps."""
-    numbers = within([(event.at, _content_size(event)) for event in events], keep, now)
-    return {events[number].seq for number in numbers}
-
-
-def within(records: Sequence[tuple[float, int]], keep: Keep, now: float) -> set[int]:
-    """The numbers of the records within all bounds of a policy, counted from the newest.
-
-    ``records`` are times and sizes, oldest first.
-    """
-    found: set[int] = set()
-    total = 0
-    for number in reversed(range(len(records))):
-        at, size = records[number]
-        total += size
-        if keep.last is not None and len(found) >= keep.last:
-            break
-        if keep.days is not None and now - at > keep.days * _DAY_S:
-            break
-        if keep.size_mb is not None and total > keep.size_mb * 1e6:
-            break
-        found.add(number)
-    return found
-
-
-def _content_size(event: Event) -> int:
-    fields = fields_of(event.body)
-    return int(fields.get("state_bytes") or fields.get("value_bytes") or len(event.body))
 
 
 # -- which ranges are compacted ------------------------------------------------------------------------------
@@ -387,7 +360,9 @@ def _intervals(survey: _Survey, tail: int) -> tuple[list[tuple[int, int]], int, 
     return [interval for interval in merged if interval[1] > wall], wall, notes
 
 
-def _compactings(survey: _Survey, stretches: Sequence[_Stretch], read: Read) -> tuple[Compacting, ...]:
+def _compactings(
+    survey: _Survey, stretches: Sequence[_Stretch], read: Read, reasoning_from: int
+) -> tuple[Compacting, ...]:
     lineage = survey.lineage
     chosen = {stretch.upto_seq: (stretch, _inside(lineage.own, stretch)) for stretch in stretches}
     made = []
@@ -407,7 +382,7 @@ def _compactings(survey: _Survey, stretches: Sequence[_Stretch], read: Read) -> 
                 sum(_stood_for(event) for event in inside),
                 sum(len(event.body) for event in inside),
                 tally_stretch(lineage.run, lineage.borrowed, lineage.own, stretch.after_seq, seq),
-                reduce(view, None if stretch.has_forks else later, read),
+                reduce(view, None if stretch.has_forks else later, read, reasoning_from=reasoning_from),
                 stretch.has_forks,
             )
         )

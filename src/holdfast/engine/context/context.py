@@ -5,21 +5,21 @@ requests, and a new text in a replay would make another request, which is drift.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.core.lineage.handoff_fold import HANDOFF
-from holdfast.engine.journal.blob_content import BoundedReader, content_in
-from holdfast.engine.journal.journal import read_all
+from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in
+from holdfast.engine.journal.journal import read_all, with_views
 from holdfast.engine.memory.remember import recall_for_context
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.marks import append, ask, given, recorded_value
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.context import Context, Count, Style
 from holdfast.model.event_fields import contents_of, part_of
-from holdfast.model.events import CONTEXT
+from holdfast.model.events import CONTEXT, Event
 from holdfast.model.handoff import Handed, Loss
 from holdfast.stores.port import StorePort
 
@@ -53,6 +53,17 @@ def recount(
         is_held=is_held,
         children=child_stories(store, run, upto_seq),
     )
+
+
+def carried_notes(store: StorePort, event: Event) -> list[dict[str, Any]]:
+    """The decisions and discoveries that a compacted event carries, oldest first, each with its own event."""
+    from holdfast.core.reports.note_fold import notes_in
+
+    (whole,) = with_views(store, "", [event])
+    return [
+        {"event": note.seq, "at": note.at, "name": note.name, **loads(content_at(store, note.body))}
+        for note in notes_in(whole)
+    ]
 
 
 async def draw_context(

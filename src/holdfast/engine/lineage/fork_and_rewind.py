@@ -75,10 +75,12 @@ def fork(
     overrides: Mapping[str, Any],
     notes: Sequence[Draft] = (),
     repeats: str = "answer",
+    cwd: str = "",
 ) -> Forked:
     """A new run of that name whose history is this one's up to the event. Durable when it returns.
 
-    ``repeats`` says what happens if the fork repeats effects that the origin has after that point.
+    ``repeats`` says what happens if the fork repeats effects that the origin has after that point. ``cwd`` is
+    the directory in which its program starts, if not in the origin's.
     """
     check_run_id(name)
     check_is_whole(row)
@@ -103,9 +105,9 @@ def fork(
         raise restless(session.store, row.run)
     made = made._replace(head=at_seq)
     later = tuple(one.run for one in children.later)
-    if not drafts and not is_told:
+    if not drafts and not is_told and not cwd:
         return Forked(made, (), later)
-    _append(session, made, [forked_of(made, behind, repeats if is_told else ""), *drafts])
+    _append(session, made, [forked_of(made, behind, repeats if is_told else "", cwd), *drafts])
     return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind), later)
 
 
@@ -423,9 +425,10 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     return forked_of(row, behind, repeats)
 
 
-def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "") -> Draft:
+def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "", cwd: str = "") -> Draft:
     """The first own event of a fork, with the effects that its origin has after the point."""
-    return _with_effects(Kind.RUN_FORKED, {"from": row.origin, "at_seq": row.origin_seq}, behind, repeats)
+    fields = {"from": row.origin, "at_seq": row.origin_seq, **({"cwd": cwd} if cwd else {})}
+    return _with_effects(Kind.RUN_FORKED, fields, behind, repeats)
 
 
 def _with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, Any]], repeats: str) -> Draft:

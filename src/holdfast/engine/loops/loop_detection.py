@@ -3,19 +3,18 @@
 A warning is logged, a nudge is for the program to give to its model, a pause parks the run. Invariant: each
 is recorded in the append of the outcome that caused it. So a crash leaves both or neither, and a replay never
 repeats it. Counts are not recorded: an attempt derives them from the last outcomes in the journal when it
-first needs them. After a pause they start again, because a person has looked at the run and started it.
+first needs them, and from what a compaction has left of earlier ones. After a pause they start again, because
+a person has looked at the run and started it.
 """
 
 from collections.abc import Coroutine, Hashable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from orjson import loads
-
 from holdfast.codec.values import canonical
 from holdfast.core.loops.fast_check import LoopDetector, nudge_in
-from holdfast.core.loops.loop_acts import arguments_of, declared_as, is_tool, manner_of
-from holdfast.core.loops.loop_fold import LOOPS
+from holdfast.core.loops.loop_acts import arguments_of, declared_as, is_tool, manner_in, manner_of
+from holdfast.core.loops.loop_fold import LOOPS, THOUGHT, CarriedFact, facts_after, thought_in
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.log import log
@@ -25,17 +24,14 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, Looping
 from holdfast.limits import LOOP_FACTS_MAX, VALUE_INLINE_BYTES_MAX
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import contents_of, is_hollow, split
+from holdfast.model.event_fields import is_hollow, split
 from holdfast.model.events import Kind
-from holdfast.model.loops import LEVELS, LoopPolicy, Manner, Sign, Signed
+from holdfast.model.loops import LEVELS, Act, LoopPolicy, Manner, Sign, Signed
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.steps.step import Work
     from holdfast.engine.sync_async import Runtime
-
-THOUGHT: Final = "thought"
-"""The name of the marks that count as thoughts."""
 
 
 class Noticed(NamedTuple):
@@ -168,7 +164,13 @@ class Loops(Feature):
         self._detector = detector = LoopDetector(self._policy)
         signs = LOOPS.of(self.held.view).signs
         new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
-        for outcome, call in self._facts(new_seq):
+        carried = [fact for fact in LOOPS.of(self.held.view).facts if fact.seq > new_seq]
+        for fact in carried:
+            self._count(detector, fact)
+            if detector.has_news:
+                new_seq = fact.seq
+        after_seq = carried[-1].seq if carried else new_seq
+        for outcome, call in facts_after(self.held.view, after_seq)[-LOOP_FACTS_MAX:]:
             try:
                 self._look_back(detector, call, outcome)
             except Corrupt:  # its content was pruned
@@ -181,17 +183,13 @@ class Loops(Feature):
             self._has_nudged, self._said = True, max(self._said, LEVELS.index("nudge"))
         return detector
 
-    def _facts(self, after_seq: int) -> list[tuple[Outcome, Call]]:
-        """The last calls and thoughts after this event, oldest first."""
-        found = [
-            (outcome, call)
-            for call in self.held.view.calls.values()
-            if call.seq or call.name == THOUGHT
-            for outcome in call.outcomes
-            if outcome.seq > after_seq
-        ]
-        found.sort(key=lambda pair: pair[0].seq)
-        return found[-LOOP_FACTS_MAX:]
+    def _count(self, detector: LoopDetector, fact: CarriedFact) -> None:
+        """Take a fact of before a compaction."""
+        if fact.text is not None:
+            detector.thought(fact.text)
+            return
+        manner = self.manner_of(manner_in(fact.declared), is_tool=fact.is_tool)
+        detector.carried(Act(fact.name, fact.arguments, fact.result), manner)
 
     def _look_back(self, detector: LoopDetector, call: Call, outcome: Outcome) -> None:
         held = self.held
@@ -204,7 +202,7 @@ class Loops(Feature):
             manner = self.manner_of(manner_of(intent), is_tool=is_tool(intent))
             detector.call(called, body, manner)
         else:
-            detector.thought(_text(held, body))
+            detector.thought(thought_in(body, lambda address: read_blob(held.store, address)))
 
 
 LOOP_DETECTION: Final = Slot("loops", Loops)
@@ -230,10 +228,3 @@ async def think(held: "HeldRun", runtime: Runtime, text: str) -> None:
     stop = extra.recorded(seq - 1)
     if stop is not None:
         raise stop
-
-
-def _text(held: "HeldRun", body: bytes) -> str:
-    tree = contents_of(body)
-    value = loads(read_blob(held.store, tree["value_blob"])) if "value_blob" in tree else tree["value"]
-    text = value.get("text")
-    return text if isinstance(text, str) else ""

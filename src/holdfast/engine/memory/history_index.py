@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
+from holdfast.core.llm.reasoning import value_in
 from holdfast.core.memory.bm25 import texts_in
+from holdfast.core.reports.note_fold import notes_in
 from holdfast.core.text.value_text import count
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal.blob_content import BoundedReader
@@ -22,7 +24,7 @@ from holdfast.engine.memory.remember import current_facts
 from holdfast.engine.memory.unindex import drop_run
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import Corrupt, StoreError
-from holdfast.limits import SEARCH_EVENT_CHARS_MAX
+from holdfast.limits import COMPACTED_NOTES_BYTES_MAX, SEARCH_EVENT_CHARS_MAX
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import ECHOES, REMEMBERED, Event, Kind
 from holdfast.model.search import BETWEEN, EVENTS, FACTS, Within, run_note
@@ -159,6 +161,9 @@ def _event_texts(store: StorePort, row: RunRow, after: int) -> Iterator[tuple[Ev
 
 def text_of(event: Event, reader: BoundedReader) -> str:
     """The searchable text of an event; empty where its kind has none."""
+    if event.kind == Kind.COMPACTED:
+        values = [value_in(note.body, reader) for note in reversed(notes_in(event))]
+        return " ".join(texts_in(values, chars_max=COMPACTED_NOTES_BYTES_MAX))
     fields = _FIELDS.get(event.kind)
     if fields is None or (event.kind == Kind.MARK and event.name in ECHOES):
         return ""

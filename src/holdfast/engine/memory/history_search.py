@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from holdfast.core.memory.bm25 import excerpt
 from holdfast.core.memory.terms import holds, query_of
 from holdfast.engine.journal.blob_content import BoundedReader
+from holdfast.engine.journal.journal import with_views
 from holdfast.engine.lineage.kept_events import run_with
 from holdfast.engine.memory import history_index
 from holdfast.engine.memory.fact_search import Ranked, Scanned, find
 from holdfast.engine.memory.index_cache import with_index
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.errors import Misuse
+from holdfast.errors import Corrupt, Misuse
 from holdfast.model.events import Event
 from holdfast.model.facts import Hit
 from holdfast.model.search import EVENTS, Within, run_prefix
@@ -55,4 +56,8 @@ def search(session: StoreSession, query: str, rows: Iterable[RunRow], *, k: int,
 
 
 def _event(store: StorePort, run: str, seq: int) -> Event | None:
-    return next(iter(store.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)), None)
+    found = store.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)
+    try:
+        return next(iter(with_views(store, run, found)), None)
+    except Corrupt:  # `doctor` reports it
+        return None

@@ -13,7 +13,8 @@ from functools import partial
 from orjson import loads
 
 from holdfast.core.journal.run_row_facts import facts_of
-from holdfast.core.prune.prune_plan import Plan, within
+from holdfast.core.prune.policy_bounds import within
+from holdfast.core.prune.prune_plan import Plan
 from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.inbox import waiting

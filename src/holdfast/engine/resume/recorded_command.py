@@ -11,7 +11,7 @@ from typing import Any
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.core.journal.run_row_facts import holder_of
+from holdfast.core.journal.run_row_facts import facts_of, holder_of
 from holdfast.core.resume.recorded_command import command_in, digest_of, is_honoured
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import chain_of
@@ -34,6 +34,7 @@ def command_of(store: StorePort, run: str, attempt: Event) -> Command:
     chain = chain_of(store, run)
     asking = here(store)
     found = command_in(attempt, chain, asking)
+    found = found._replace(is_of_lineage=len(chain) > 1 or "was" in facts_of(chain[0]))
     # A damaged record gives no trust, and a person can trust the command again.
     record = find_sound(store, TRUSTS, _key(chain, found)) if found.origin else None
     given = _parsed(record.body) if record is not None else {}

@@ -10,7 +10,7 @@ holder, in the same append that starts the new attempt.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast._version import __version__
@@ -18,6 +18,7 @@ from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
+from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.core.steps.identity import site_of
 from holdfast.engine import replay_mode
@@ -331,7 +332,8 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     observer = journal.observer = observers.attend(row, view)
     said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
-    drafts.append(attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row)))
+    started = attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row), view.attempts[-1:])
+    drafts.append(started)
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     try:
         # One append: a crash leaves all of it or nothing. Read back: the view is folded from what is stored.
@@ -395,14 +397,14 @@ def attempt_of(
     entry: Entry,
     observer: "observers.AttemptObserver | None" = None,
     acts_as: str = "",
+    before: Sequence[Attempt] = (),
 ) -> Draft:
     """The event that starts an attempt: which process, under which fence, and how to start it again."""
     fields: dict[str, Any] = {
         "number": number,
         "owner": store.owner,
         "fence": lease.fence,
-        "argv": list(getattr(sys, "orig_argv", sys.argv)),
-        "cwd": os.getcwd(),  # noqa: PTH109 - pathlib is not loaded for this
+        **_command_line(before),
         "python": sys.executable,
         "holdfast": __version__,
         "packages": packages_loaded(),
@@ -432,3 +434,10 @@ def attempt_of(
     if observer is not None:
         fields[observers.SAID] = dict(observer.said)
     return draft(Kind.ATTEMPT_STARTED, "", "", fields)
+
+
+def _command_line(before: Sequence[Attempt]) -> dict[str, Any]:
+    argv = list(getattr(sys, "orig_argv", sys.argv))
+    cwd = os.getcwd()  # noqa: PTH109 - pathlib is not loaded for this
+    written_in = before[-1].argv_cwd(argv, cwd) if before else ""
+    return {"argv": argv, "cwd": cwd, **({"argv_cwd": written_in} if written_in else {})}
