@@ -112,7 +112,9 @@ class Walker(World):
         """The program, which is cut off after some segments."""
 
         def work(world: World, run: holdfast.Run) -> Any:
-            state: dict[str, Any] = run.restore({"n": 0, "given": []}) if self.restores else {"n": 0, "given": []}
+            state: dict[str, Any] = (
+                run.restore({"n": 0, "given": []}) if self.restores else {"n": 0, "given": []}
+            )
             given = [*state["given"]]
             for number in range(state["n"], upto):
                 run.step(f"begin {number}", len, "x")
