@@ -16,7 +16,7 @@ from holdfast.core.budget.spending import (
     since,
     total,
 )
-from holdfast.core.llm.request_shapes import usage_in
+from holdfast.core.llm.request_shapes import known_of, usage_in, usage_of, with_tries
 from holdfast.engine.steps.call_options import budget_of
 from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
 from holdfast.model.usage import Usage
@@ -31,6 +31,22 @@ def test_the_usage_that_a_body_begins_with(after: dict[str, Any], model: str) ->
     told = {"model": model, "input_tokens": 3, "cost": 0.25}
     assert read_usage(dumps({"usage": told, **after})) == Usage(model, "", 3, cost=0.25)
     assert read_usage(dumps({"usage": {}, **after})) == Usage()
+
+
+def test_tries_of_one_call_count_together() -> None:
+    """What each try reported is summed, and the whole is "at least": a try that was cut off did not report all.
+
+    What the last try did not report stays unknown. The record has the mark only where it is true.
+    """
+    whole = with_tries(CALL, [Usage("", "", 90, 1), Usage()])
+    assert whole == CALL._replace(input_tokens=190, output_tokens=21, at_least=True)
+    assert with_tries(Usage("m"), [CALL]) == Usage("m", at_least=True)
+    assert with_tries(CALL, []) == CALL
+    assert usage_of(known_of(whole)) == whole
+    assert "at_least" not in known_of(CALL)
+    spent = plus(NOTHING_SPENT, whole)
+    assert spent == Spent(1, 190, 21, 40, 0.5, unknown_cost_calls=1, unknown_token_calls=1)
+    assert (known_tokens(spent), known_cost(spent)) == (211, 0.5)
 
 
 def test_what_is_not_known_is_counted_as_unknown() -> None:

@@ -120,7 +120,10 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.STEP_ABANDONED: Schema({"by": "text?"}),
     Kind.STEP_OVERRIDDEN: Schema({}, {"value": "any?"}),
     Kind.MARK: Schema(
-        {"in": "text?", "after": "text?", "forked": "bool?", "keep": "count?", "upto": "seq?"},
+        {
+            "in": "text?", "after": "text?", "forked": "bool?", "by_task": "bool?", "keep": "count?",
+            "upto": "seq?",
+        },
         {"value": "any?", "losses": "losses?", "repairs": "list?"},
     ),
     Kind.CHECKPOINT: Schema(

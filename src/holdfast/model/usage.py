@@ -17,3 +17,5 @@ class Usage(NamedTuple):
     reasoning_tokens: int | None = None
     cost: float | None = None
     """In US dollars."""
+    at_least: bool = False
+    """Whether the call used more than this: an earlier try was cut off before it reported all."""

@@ -282,6 +282,37 @@ def test_a_server_that_can_goes_on_from_the_middle(
     assert len(provider.calls) == before
 
 
+def test_a_continued_answer_is_known_to_have_used_more(
+    provider: Provider, url: str, connect: Connect
+) -> None:
+    """The try that was cut off was paid for, and told no usage: tokens are counted as "at least", never as known.
+
+    The call counts once. An answer in one piece is known as ever.
+    """
+    client = holdfast.wrap(connect())
+
+    def read(pieces: int | None) -> None:
+        asked = client.chat.completions.create(
+            model="m", messages=ASK, stream=True, stream_options={"include_usage": True}
+        )
+        for number, _ in enumerate(asked):
+            if number == pieces:
+                raise Cut
+
+    with pytest.raises(Cut), holdfast.run("a", store=url):
+        read(20)
+    with suppress(Crash), holdfast.run("a", store=url) as run:
+        read(None)
+        assert (run.spent.calls, run.spent.unknown_token_calls, run.spent.unknown_cost_calls) == (1, 1, 1)
+        assert run.spent.output_tokens > 0
+        read(None)
+        assert (run.spent.calls, run.spent.unknown_token_calls) == (2, 1)
+        raise Crash
+    first, second = [body["usage"] for body in events(url, Kind.STEP_FINISHED)]
+    assert first["at_least"] is True
+    assert "at_least" not in second
+
+
 @pytest.mark.parametrize("overlap", [0, 40])
 def test_where_it_cannot_the_model_is_asked_to_go_on(
     provider: Provider, url: str, overlap: int, connect: Connect

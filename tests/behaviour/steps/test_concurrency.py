@@ -4,11 +4,15 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.engine.run.call_site import TaskCalls
+from holdfast.engine.steps import marks
+from holdfast.engine.steps.marks import placed
 
 calls: list[object] = []
 
@@ -284,3 +288,101 @@ def test_equal_calls_at_once_are_two_calls(url: str) -> None:
         with pytest.raises(Crash):
             asyncio.run(main())
     assert calls == ["same"] * 3
+
+
+async def pay_in_tasks(url: str, first: str, people: tuple[str, ...] = ("ann", "bob")) -> dict[str, Any]:
+    """Each task fetches, draws and pays; the one named goes on before the others. Then the program crashes."""
+    drawn: dict[str, Any] = {}
+    turn = asyncio.Event()
+
+    async def task(run: holdfast.AsyncRun, name: str) -> None:
+        await run.step("fetch", note_async, name)
+        if name != first:
+            await turn.wait()
+        drawn[name] = await run.uuid(), await run.random(), await run.now()
+        turn.set()
+        await run.once("pay", note_async, [name, *drawn[name]])
+
+    with suppress(Crash):
+        async with holdfast.run("a", store=url) as run:
+            own = await run.uuid()
+            await asyncio.gather(*(task(run, name) for name in people))
+            drawn["root"] = own, await run.uuid()
+            raise Crash
+    return drawn
+
+
+def test_tasks_draw_their_own_values_in_any_order(url: str) -> None:
+    """A task gets its own values again, whichever of them comes first, so that no effect is done a second time.
+
+    Planted once: with all draws counted together, the two got each other's values, and both were paid twice.
+    """
+    before = asyncio.run(pay_in_tasks(url, "ann"))
+    paid = len(calls)
+    assert len({*before["ann"], *before["bob"], *before["root"]}) == 8
+    assert asyncio.run(pay_in_tasks(url, "bob")) == before
+    assert asyncio.run(pay_in_tasks(url, "bob", ("bob", "ann"))) == before
+    assert len(calls) == paid
+
+
+def test_draws_of_earlier_versions_are_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These versions counted the draws of all tasks together, and said so in no record."""
+    with monkeypatch.context() as old:
+        old.setattr(TaskCalls, "own_last", "")
+        old.setattr(marks, "placed", lambda asked, fields: placed(asked, without_mark(fields)))
+        before = asyncio.run(pay_in_tasks(url, "ann"))
+    assert not [e for e in holdfast.store(url).events("a") if b"by_task" in e.body]
+    assert asyncio.run(pay_in_tasks(url, "ann")) == before
+
+
+def without_mark(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "by_task"}
+
+
+def test_a_draw_of_the_root_task_is_not_given_to_another_task(url: str) -> None:
+    """A new draw in a task, while the root task has recorded ones that it did not ask for yet, is a new value."""
+
+    async def attempt(*, draws: bool) -> list[Any]:
+        drawn: list[Any] = []
+
+        async def task(run: holdfast.AsyncRun) -> None:
+            await run.step("fetch", note_async, 1)
+            if draws:
+                drawn.append(await run.uuid())
+
+        with suppress(Crash):
+            async with holdfast.run("a", store=url) as run:
+                await asyncio.gather(task(run))
+                drawn.append(await run.uuid())
+                raise Crash
+        return drawn
+
+    (root,) = asyncio.run(attempt(draws=False))
+    inner, again = asyncio.run(attempt(draws=True))
+    assert again == root != inner
+
+
+def test_tasks_that_draw_before_any_call_are_counted_in_order(url: str) -> None:
+    """Nothing distinguishes them but the order of their draws. ``run.scope`` gives each its own values in any order."""
+
+    async def attempt(first: str, *, scoped: bool) -> dict[str, Any]:
+        drawn: dict[str, Any] = {}
+        turn = asyncio.Event()
+
+        async def task(run: holdfast.AsyncRun, name: str) -> None:
+            if name != first:
+                await turn.wait()
+            with run.scope(name) if scoped else nullcontext():
+                drawn[name] = await run.uuid()
+            turn.set()
+
+        with suppress(Crash):
+            async with holdfast.run(f"a{scoped}", store=url) as run:
+                await asyncio.gather(task(run, "ann"), task(run, "bob"))
+                raise Crash
+        return drawn
+
+    for scoped in (False, True):
+        before = asyncio.run(attempt("ann", scoped=scoped))
+        after = asyncio.run(attempt("bob", scoped=scoped))
+        assert after == (before if scoped else {"ann": before["bob"], "bob": before["ann"]})

@@ -29,14 +29,14 @@ def read_usage(body: bytes) -> Usage:
 def plus(spent: Spent, usage: Usage) -> Spent:
     """The sum with one more call."""
     calls, sent, answered, cached, cost, unknown_cost, unknown_tokens = spent
-    has_tokens = usage.input_tokens is not None and usage.output_tokens is not None
+    has_tokens = usage.input_tokens is not None and usage.output_tokens is not None and not usage.at_least
     return Spent(
         calls + 1,
         sent + (usage.input_tokens or 0),
         answered + (usage.output_tokens or 0),
         cached + (usage.cached_tokens or 0),
         cost + (usage.cost or 0.0),
-        unknown_cost + (usage.cost is None),
+        unknown_cost + (usage.cost is None or usage.at_least),
         unknown_tokens + (not has_tokens),
     )
 
@@ -61,7 +61,7 @@ def known_tokens(spent: Spent) -> int | None:
 
 def known_cost(spent: Spent) -> float | None:
     """The known cost in dollars; None if that of no call is known."""
-    return round(spent.cost, 9) if spent.calls > spent.unknown_cost_calls else None
+    return round(spent.cost, 9) if spent.calls > spent.unknown_cost_calls or spent.cost else None
 
 
 # -- budgets -------------------------------------------------------------------------------------------------

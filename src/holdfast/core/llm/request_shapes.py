@@ -4,7 +4,7 @@ It knows OpenAI's chat completions, responses and embeddings, Anthropic's messag
 parts. Of other shapes it reads what it can and invents nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from holdfast.core.llm.message_shapes import message_line, role_of
@@ -118,10 +118,30 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     )
 
 
+def with_tries(usage: Usage, cut_off: Iterable[Usage]) -> Usage:
+    """The usage of a whole call: its last try, and earlier ones, as far as they reported theirs."""
+    for one in cut_off:
+        usage = usage._replace(
+            input_tokens=_sum(usage.input_tokens, one.input_tokens),
+            output_tokens=_sum(usage.output_tokens, one.output_tokens),
+            cached_tokens=_sum(usage.cached_tokens, one.cached_tokens),
+            reasoning_tokens=_sum(usage.reasoning_tokens, one.reasoning_tokens),
+            at_least=True,
+        )
+    return usage
+
+
+def _sum(known: int | None, more: int | None) -> int | None:
+    """What the last try did not report stays unknown."""
+    return known if known is None or more is None else known + more
+
+
 def known_of(usage: Usage) -> dict[str, Any]:
     """The usage as it is recorded: without what is unknown."""
     return {
-        name: value for name, value in usage._asdict().items() if value is not None and not _is_blank(value)
+        name: value
+        for name, value in usage._asdict().items()
+        if value is not None and value is not False and not _is_blank(value)
     }
 
 

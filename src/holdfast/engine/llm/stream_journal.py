@@ -4,10 +4,12 @@
 one call are written in the order of their try and number.
 """
 
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
 from holdfast.core.llm.model_fold import MODEL
+from holdfast.core.llm.request_shapes import usage_in, with_tries
 from holdfast.core.llm.streams import merge
 from holdfast.engine.journal.journal import draft
 from holdfast.engine.llm.model_call import ModelWork
@@ -15,14 +17,25 @@ from holdfast.engine.llm.stream_flusher import Flusher
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
+from holdfast.model.usage import Usage
 
 
 class StreamWork(ModelWork):
     """The live call behind a stream, with its unwritten pieces."""
 
-    __slots__ = ("_began", "_continues", "_lock", "_number", "_pending", "_size", "_tries", "_writing")
+    __slots__ = (
+        "_began",
+        "_continues",
+        "_lock",
+        "_number",
+        "_pending",
+        "_reported",
+        "_size",
+        "_tries",
+        "_writing",
+    )
 
     async def start(self, call: Call | None) -> None:
         """Record the request and let the flusher write pieces from now on."""
@@ -33,6 +46,10 @@ class StreamWork(ModelWork):
         self._number, self._continues = 0, ""
         written = MODEL.of(held.view).partials.get(self.asked.key, ()) if call is not None else ()
         self._tries = max((fields_of(body).get("try", 0) for body in written), default=0)
+        self._reported: dict[int, Any] = {}
+        """The usage that each try has reported so far, by its number: of tries that brought anything."""
+        for body in map(contents_of, written):
+            self._note_usage(body.get("try", 0), body)
         self._began = held.clock.monotonic()
         try:
             await self.begin()
@@ -56,6 +73,7 @@ class StreamWork(ModelWork):
         if not delta:
             return
         with self._lock:
+            self._note_usage(self._tries, delta)
             self._pending.append(delta)
             self._size += sum(len(text) for text in delta.values() if type(text) is str) or 16
             much = self._size >= STREAM_FLUSH_BYTES
@@ -85,6 +103,17 @@ class StreamWork(ModelWork):
                     self._number -= 1
                 raise
             MODEL.of(self.held.view).partials.setdefault(self.asked.key, []).append(event.body)
+
+    def _note_usage(self, number: int, delta: Mapping[str, Any]) -> None:
+        known = self._reported.get(number)
+        self._reported[number] = (delta.get("facts") or {}).get("usage") or known
+
+    def usage_of(self, value: Any) -> Usage:
+        """The usage of all tries. An earlier one was cut off, so what it reported is not all of it."""
+        *earlier, _ = sorted(self._reported) or (0,)
+        return with_tries(
+            super().usage_of(value), [usage_in({"usage": self._reported[number]}) for number in earlier]
+        )
 
     async def may_go_on(self, error: Exception) -> bool:
         """Wait for the provider. False where it is not worth asking again after this error."""

@@ -18,12 +18,23 @@ if TYPE_CHECKING:
 class TaskCalls:
     """The last call that one task has finished; and, for the root task, its path."""
 
-    __slots__ = ("last", "path", "task")
+    __slots__ = ("_began_after", "last", "path", "task")
 
-    def __init__(self, task: object, last: str, path: int = NO_PATH) -> None:
+    def __init__(self, task: object, last: str, path: int = NO_PATH, *, is_branch: bool = False) -> None:
+        """``is_branch``: another task started this one. ``last`` is that one's call, at some moment."""
         self.task = task
         self.last = last
         self.path = path
+        self._began_after = last if is_branch else None
+
+    @property
+    def own_last(self) -> str:
+        """The last call that a branch has made itself: it distinguishes tasks that run side by side.
+
+        Empty before its first call, and in a task that is no branch.
+        """
+        is_own = self._began_after is not None and self.last != self._began_after
+        return self.last if is_own else ""
 
     def passed(self, key: str, recorded_key: str = "") -> None:
         """The task has finished this call.
@@ -87,6 +98,7 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     task_calls = here.task_calls
     if task_calls.task is task or task_calls.task == task:
         return here, Point(here.scope, task_calls.last, forked=False, path=task_calls.path)
-    branch = CallSite(held, here.scope, TaskCalls(task, task_calls.last), here.depth, here.leaf)
+    own = TaskCalls(task, task_calls.last, is_branch=True)
+    branch = CallSite(held, here.scope, own, here.depth, here.leaf)
     CALL_SITE.set(branch)
     return branch, Point(here.scope, task_calls.last, forked=True)

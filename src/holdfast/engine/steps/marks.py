@@ -12,9 +12,10 @@ from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.run.call_site import locate
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.steps.call_identity import RequestedCall, value_of
+from holdfast.engine.steps.call_identity import RequestedCall, moved, value_of
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
 
 
@@ -36,19 +37,34 @@ async def mark_value(held: HeldRun, runtime: Runtime, name: str, data: bytes) ->
 async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], Any], data: bytes = b"") -> Any:
     """A value from outside the program (time, chance, the journal): drawn once, the same in every replay.
 
-    ``data`` distinguishes it from others of its name. RunFinished if a finished run would draw a new one.
+    ``data`` distinguishes it from others of its name. Without it, a task that another task started has its
+    own values: they belong to the call that it made before. RunFinished if a finished run would draw a new
+    one.
     """
-    asked = ask(held, name, data)
+    asked = ask(held, name, data, by_task=not data)
+    if not data and asked.arguments and asked.key not in held.view.calls:
+        asked = await runtime.store(_as_counted_before, held, asked)
     try:
         recorded = given(held, asked)
         if recorded is not None:
             return await runtime.store(recorded_value, held, recorded, name)
         held.require_journal(name)  # before drawing: a finished run gets no new value
         value = await runtime.store(make)  # it may read the store
-        await append(held, runtime, asked, encode(value, what=name))
+        fields = placed(asked, {} if data else {"by_task": True})
+        event = draft(Kind.MARK, name, asked.key, fields, encode(value, what=name))
+        await record(held, runtime, asked, event)
         return value
     finally:
         held.land(asked.site)
+
+
+def _as_counted_before(held: HeldRun, asked: RequestedCall) -> RequestedCall:
+    """The draw under the identity of earlier versions, which counted the draws of all tasks together."""
+    site = site_of(asked.here.scope, f"mark:{asked.name}", b"")
+    call = held.view.calls.get(f"{site}.{held.next_number(site)}")
+    if call is None or not call.outcomes or "by_task" in fields_of(held.body_of(call.outcomes[-1])):
+        return asked
+    return moved(held, asked, site, b"")
 
 
 def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
@@ -56,10 +72,12 @@ def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
     return value_of(held, held.body_of(recorded), what=what)
 
 
-def ask(held: HeldRun, name: str, data: bytes) -> RequestedCall:
-    """The identity of this mark; ``data`` distinguishes it from others of its name."""
+def ask(held: HeldRun, name: str, data: bytes, *, by_task: bool = False) -> RequestedCall:
+    """The identity of this mark; ``data`` distinguishes it from others of its name, or the task does."""
     held.check_usable()
     here, point = locate(held)
+    if by_task:
+        data = here.task_calls.own_last.encode()
     site = site_of(here.scope, f"mark:{name}", data)
     n = held.claim(site)
     return RequestedCall(name, f"{site}.{n}", site, n, data, here, point)
