@@ -737,12 +737,12 @@ def test_half_an_import_does_not_act_and_is_completed(
             assert all(own(there, run) == own(here, run) for run in whole), (
                 "a copy is whole, or says it is not"
             )
-            for run in found:
+            for name in found:
                 with pytest.raises(RunSealed):
-                    holdfast.run(run, store=there).open()
-                if found[run] == "importing":
+                    holdfast.run(name, store=there).open()
+                if found[name] == "importing":
                     with pytest.raises((RunSealed, UnknownPoint)):  # or it has nothing to fork from yet
-                        there.fork(run, as_="x")
+                        there.fork(name, as_="x")
             assert not [f for f in there.examine() if f.verdict == "failure"]
     assert failures >= 4
     assert brought.run == acting
