@@ -718,8 +718,8 @@ def test_half_an_import_does_not_act_and_is_completed(
     work(here, "daily", 2)
     here.fork("daily", as_="deep")
     work(here, "deep", 3)
-    with contextlib.suppress(KeyError), holdfast.run("deep", store=here) as run:
-        run.remember("it was remembered")
+    with contextlib.suppress(KeyError), holdfast.run("deep", store=here) as handle:
+        handle.remember("it was remembered")
         raise KeyError
     pinned = here.pin("deep@at-2")
     here.export("deep", file, move=move)
