@@ -26,7 +26,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits clean
+.PHONY: help demo quick test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -73,6 +73,10 @@ faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, f
 
 edits: .venv/.dev  ## 2,000 programs that are killed and edited, from seeds: no effect twice, none left out; some minutes
 	$(BIN)/python -m tests.property.edited_programs --seeds 0:2000
+
+crossings: .venv/.dev  ## 5,000 random walks of forks, rewinds, moves and prunes over programs that use five features: ten minutes
+	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
+	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench

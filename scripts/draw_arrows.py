@@ -1,6 +1,6 @@
 """Draw the arrows of ``docs/architecture.md`` from the imports: ``python -m scripts.draw_arrows``, in the root of the project.
 
-The drawings are three blocks of the page. A test compares them with what this makes of the sources, so the page cannot
+The drawings are three blocks of the page; the table of history rules is made here, too. A test compares them with what this makes of the sources, so the page cannot
 drift from the code.
 """
 
@@ -10,9 +10,12 @@ from pathlib import Path
 
 from tests.architecture.test_arrows import MODULES, OPEN_TO_ALL, ROOT, dotted, imported
 
+from holdfast.core.lineage.history_rules import RULES, Rules
+
 PAGE = ROOT / "docs" / "architecture.md"
 FACE = "__init__"
 WIDTH = 110
+RULES_HEAD = "| what | fork | rewind | compaction | export, move, copy | handoff | listed before | known by |"
 
 
 def arrows(modules: Iterable[Path] = MODULES) -> dict[str, dict[str, set[str]]]:
@@ -57,7 +60,15 @@ def redrawn(page: str) -> str:
         before, _, behind = page.partition(head)
         _, _, behind = behind.partition("```\n")
         page = f"{before}{head}{drawn(found)}```\n{behind}"
-    return page
+    return with_rules(page)
+
+
+def with_rules(page: str) -> str:
+    """The page with the table of what belongs to a place in history."""
+    before, _, behind = page.partition(RULES_HEAD)
+    _, _, behind = behind.partition("\n\n")
+    lines = [f"| **{name}** | {' | '.join(rules)} |" for name, rules in RULES.items()]
+    return f"{before}{RULES_HEAD}\n|{'---|' * (len(Rules._fields) + 1)}\n" + "\n".join(lines) + f"\n\n{behind}"
 
 
 if __name__ == "__main__":

@@ -908,7 +908,8 @@ class Diverged(StopSignal):
 
     says = "run {run} diverged at step {step!r} (recorded as #{seq}):\n{diff}"
     advises = (
-        "restore the code that was recorded, or accept the change: `holdfast resolve {run} {key} --abandon`"
+        "restore the code that was recorded, or continue with the change: `holdfast show {run}` has the "
+        "commands and what each costs; to accept this one call: `holdfast resolve {run} {key} --abandon`"
     )
     step: str
     key: str

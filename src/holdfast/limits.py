@@ -103,6 +103,7 @@ BODY_DEPTH_MAX: Final = 2 * VALUE_DEPTH_MAX + 50
 """The nesting of an event's body: a value's own depth, doubled for tags, and the levels around it."""
 EXPORT_RUNS_MAX: Final = 10_000
 EXPORT_LETTERS_MAX: Final = RECORD_PAGE_MAX
+EXPORT_RECORDS_MAX: Final = 100_000
 
 # time
 LEASE_S: Final = 30.0

@@ -25,6 +25,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A fresh store of each kind that this run tests; every rule holds on all."""
     if request.param == "postgres":
         place = request.getfixturevalue("postgres_url")
+    elif request.param == "dynamodb":
+        from tests.support.aws.server import table_for
+
+        place = table_for(f"behaviour-{uuid4().hex}").url
     else:
         place = (
             f"memory://{uuid4().hex}" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"

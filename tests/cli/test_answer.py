@@ -236,3 +236,28 @@ def test_of_a_run_that_is_finished_by_then_it_says_that(
             next      nothing: the run is finished by now
             """),
     )
+
+
+def test_without_a_run_it_lists_what_all_runs_ask(asking: "Shop") -> None:
+    """Each run with its questions and the commands that answer them; exit code 3 while one is open."""
+    asking.work("rent", "ask")
+    found = asking("answer")
+    assert found.code == 3
+    assert re.search(r"^bills\n  q1 .*^rent\n  q1 ", found.out, re.MULTILINE | re.DOTALL)
+    for run in ("bills", "rent"):
+        assert f"holdfast answer {run} q1 yes --store STORE\n" in found.out
+    assert [one["run"] for one in json.loads(asking("answer", "--json").out)["questions"]] == [
+        "bills",
+        "rent",
+    ]
+    assert asking("answer", "bills", "no").code == 0
+    again = asking("answer").out
+    assert "holdfast answer bills" not in again
+    assert "holdfast answer rent q1 yes" in again
+
+
+def test_without_any_question_it_says_so(own_shop: "Shop") -> None:
+    """And the exit code is 0."""
+    with holdfast.run("quiet", store=own_shop.store):
+        pass
+    assert own_shop("answer") == (0, "no run has an open question\n", "")

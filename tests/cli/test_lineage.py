@@ -4,6 +4,8 @@ import json
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
+import pytest
+
 import holdfast
 
 if TYPE_CHECKING:
@@ -92,3 +94,54 @@ def test_log_tells_of_forks_and_rewinds(own_shop: "Shop") -> None:
     assert "rewound" in out
     assert "to #4; talk~1 keeps what came after it" in out
     assert "checkpoint" in out
+
+
+PAID: list[int] = []
+
+
+def pay(n: int) -> int:
+    """At module level: a captured list would be an argument, and another one in the second attempt."""
+    PAID.append(n)
+    return n
+
+
+def test_a_changed_prompt_is_one_decision(own_shop: "Shop") -> None:
+    """A run that stopped at a changed model call offers one command that goes on, with what it throws away.
+
+    Effects behind that point stay: their record answers, and nothing is paid twice.
+    """
+    PAID.clear()
+
+    def work(prompt: str, *, dies: bool = False) -> None:
+        with holdfast.run("chat", store=own_shop.store) as run:
+            run.step("survey", abs, 1)
+            for turn in range(3):
+                request = {"model": "gpt-4o", "messages": [{"role": "system", "content": f"{prompt} {turn}"}]}
+                run.model("think", lambda _: {"usage": {"prompt_tokens": 100}, "choices": []}, request)
+                run.once("pay", pay, turn)
+            if dies:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work("brief", dies=True)
+    with pytest.raises(holdfast.Diverged) as stopped:
+        work("long")
+    assert "`holdfast show chat` has the commands" in stopped.value.hint
+    place = f"chat@#{stopped.value.seq - 1}"
+    told = "throws away 3 model calls, 300 tokens"
+    found = own_shop("show", "chat").out
+    if True:
+        assert (
+            f"holdfast rewind '{place}' --store STORE  # continue from there with the change: {told}" in found
+        )
+    assert "3 effects stay recorded" in found
+    assert f"holdfast fork '{place}' --as chat-changed --store STORE" in found
+    plan = own_shop("rewind", place, "--dry-run").out
+    assert told in plan
+    assert plan.count("the same call is answered from the record") == 3
+    assert own_shop.store.get("chat").status == "diverged"  # nothing was changed
+    assert "does without 3 model calls" in own_shop("fork", place, "--as", "b", "--dry-run").out
+    assert own_shop("rewind", place).code == 0
+    work("long")
+    assert own_shop.store.get("chat").status == "finished"
+    assert PAID == [0, 1, 2]

@@ -117,7 +117,7 @@ def test_a_run_that_a_client_drives_reads_well(tmp_path: Path) -> None:
     shown = typed("show", "release", *at).stdout
     assert "1  crashed" in shown
     assert "in the middle of 'publish'" in shown
-    assert "publish  once    in doubt" in shown
+    assert re.search(r"publish  .*once    in doubt", shown)
     assert re.search(r"holdfast resolve release d\d+ --done JSON", shown)
     assert "python" not in shown.partition("Next")[2]
     refused = typed("resume", "release", *at)

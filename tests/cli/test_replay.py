@@ -57,6 +57,21 @@ def test_an_edited_program_differs(own_shop: "Shop", program: Path) -> None:
     assert (program.parent / "ledger.txt").read_text() == "Ada\nBob\n"
 
 
+def test_a_constant_that_a_call_reads_differs(own_shop: "Shop", program: Path) -> None:
+    """The record answers the call, and its function would write another file today: exit code 1, with both values."""
+    reads = PROGRAM.replace('open("ledger.txt"', "open(LEDGER").replace(
+        "import sys", 'LEDGER = "ledger.txt"\nimport sys'
+    )
+    program.write_text(reads)
+    subprocess.run([sys.executable, str(program), "more"], check=True, timeout=60)
+    assert own_shop("replay", "more").code == 0
+    program.write_text(reads.replace('"ledger.txt"', '"other.txt"'))
+    answer = own_shop("replay", "more")
+    assert answer.code == 1
+    assert "charge (#3) reads other data of its module" in answer.out
+    assert "+ LEDGER: 'other.txt'" in answer.out
+
+
 def test_a_program_that_does_not_enter_the_run_failed(own_shop: "Shop", program: Path) -> None:
     """What it printed last is shown."""
     program.write_text("raise SystemExit('no config')")

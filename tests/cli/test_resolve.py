@@ -63,7 +63,9 @@ def test_done_gives_the_program_that_value(doubtful: "Shop") -> None:
         """)
     assert doubtful.work("debt-cycles", "finish", BEGUN + 60) == 0
     assert 'settled: done create_contact by kim {"id": 9}' in squeezed(doubtful("log", "debt-cycles").out)
-    assert '7 create_contact once done by kim: {"id": 9}' in squeezed(doubtful("show", "debt-cycles").out)
+    assert '7 create_contact {"name": "Ada"} once done by kim: {"id": 9}' in squeezed(
+        doubtful("show", "debt-cycles").out
+    )
     assert doubtful("resolve", "debt-cycles").code == 0
 
 
@@ -290,6 +292,16 @@ class TestStoppedCalls:
         self.charge(renamed, "charge_card")
         names = [event.name for event in renamed.store.events("shop") if event.kind == "step.started"]
         assert names == ["charge", "charge", "charge_card", "charge_card"]
+
+    def test_a_way_that_does_not_apply_names_those_that_do(self, renamed: "Shop") -> None:
+        """``--retry`` of a run with a stopped call and no doubt: --same, --new and --abandon, as printed."""
+        answer = renamed("resolve", "shop", "--retry")
+        assert answer.code == 1
+        assert "nothing is in doubt in run shop: it stopped before" in answer.err
+        assert "`holdfast resolve shop d3 --same --store STORE`" in answer.err
+        with pytest.raises(holdfast.Misuse, match="not a way to resolve") as refused:
+            renamed.store.resolve("shop", "d3", "nope")  # type: ignore[arg-type]
+        assert "same, new or abandon" in refused.value.hint
 
     def test_without_a_stop_there_is_nothing_to_say(self, shop: "Shop") -> None:
         """``--same`` where no call was stopped is refused, and names what to look at."""

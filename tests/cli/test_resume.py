@@ -377,9 +377,9 @@ class TestRefusals:
             "error: the program of run jobs was typed after `python -c`: there is no command to start again\n"
         )
 
-    @pytest.mark.parametrize("words", [[], ["a", "--last"], ["a", "--json"], ["a@4"]])
+    @pytest.mark.parametrize("words", [["a", "--last"], ["a", "--json"], ["a@4"]])
     def test_misuse(self, tmp_path: Path, holdfast_in: "Callable[..., Answer]", words: list[str]) -> None:
-        """No run, two ways to name one, a plan without asking for it, a point in a run."""
+        """Two ways to name one, a plan without asking for it, a point in a run."""
         holdfast.store(tmp_path / ".holdfast" / "holdfast.db").close()
         assert holdfast_in(tmp_path, "resume", *words).code == 2
 

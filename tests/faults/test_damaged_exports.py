@@ -34,13 +34,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tool = holdfast.tool(effect="once", name="pay")(_cut_off)
     with contextlib.suppress(KeyError), holdfast.run("daily", store=store) as run:
         run.step("large", lambda: "x" * 20_000)
-        run.checkpoint([text(n) for n in range(40)])
+        run.remember("the invoice is due on Friday")
+        run.checkpoint([text(n) for n in range(40)], label="first")
         raise KeyError
     store.fork("daily", as_="deep")
     with contextlib.suppress(holdfast.StepInDoubt), holdfast.run("deep", store=store) as run:
         run.checkpoint([text(n) for n in range(60)])
         tool()
     store.resolve("deep", "pay", "done", value="receipt " * 4000)
+    store.pin("daily@first")
     store.export("deep", place / "x.holdfast", move=True)
     store.export("deep", place / "d", move=True, directory=True)
     store.close()
@@ -80,7 +82,13 @@ def refused(target: holdfast.Store, path: Path) -> ExportError:
 def test_the_export_itself_is_sound(exported: Path, target: holdfast.Store) -> None:
     """Or nothing below would prove anything. It has every kind of part."""
     names = [p.relative_to(exported / "d").as_posix() for p in (exported / "d").rglob("*") if p.is_file()]
-    assert {name.split("/")[0] for name in names} == {MANIFEST, "runs", "blobs", "inbox.jsonl"}
+    assert {name.split("/")[0] for name in names} == {
+        MANIFEST,
+        "runs",
+        "blobs",
+        "inbox.jsonl",
+        "records.jsonl",
+    }
     assert target.import_(exported / "x.holdfast").run == "deep"
     assert target.import_(exported / "d").events == 0
 
@@ -149,7 +157,7 @@ def test_a_part_that_is_there_twice_is_refused(
 
 
 @pytest.mark.parametrize(
-    "kind", [MANIFEST, "runs/0-deep.jsonl", "runs/1-daily.jsonl", "inbox.jsonl", "blobs/"]
+    "kind", [MANIFEST, "runs/0-deep.jsonl", "runs/1-daily.jsonl", "inbox.jsonl", "records.jsonl", "blobs/"]
 )
 @pytest.mark.parametrize("how", ["missing", "empty", "cut off", "flipped", "longer", "crlf"])
 def test_a_part_that_is_not_what_it_was_is_refused(
@@ -321,7 +329,7 @@ def test_a_lineage_that_contradicts_the_store_is_refused(
     def rooted(manifest: Manifest, parts: dict[str, bytes]) -> Manifest:
         daily = manifest.runs[1]._replace(file="runs/0-daily.jsonl")
         parts["runs/0-daily.jsonl"] = parts.pop("runs/1-daily.jsonl")
-        for name in (DEEP, "inbox.jsonl"):
+        for name in (DEEP, "inbox.jsonl", "records.jsonl"):
             del parts[name]
         needed = [
             line for line in lines(parts, "runs/0-daily.jsonl") if b"_blob" in line or b'"state"' in line

@@ -54,12 +54,14 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
         with contextlib.suppress(ValueError):
             run.step("parse", int, "x")
         run.messages.append({"role": "user", "content": "go on"})
+        run.remember("the invoice is due on Friday", tags=["money"], scope="ada", value={"day": 5})
         raise KeyError
     store.fork("r", as_="deep")
     with contextlib.suppress(holdfast.StepInDoubt), holdfast.run("deep", store=store) as run:
         run.step("small", str, 1)
         pay(5)
     store.resolve("deep", "pay", "done", value="receipt")
+    store.pin("r@one")
     store.export("deep", place / "d", move=True, directory=True)
     store.close()  # else it would know who took it
     manifest = read((place / "d" / MANIFEST).read_bytes(), "x")
@@ -119,6 +121,17 @@ def with_letters(parts: Parts, change: Callable[[list[tuple[str, bytes]]], list[
     return {**parts, inbox.file: data, MANIFEST: write(sealed(manifest._replace(inbox=inbox)))}
 
 
+def with_records(parts: Parts, change: Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]]) -> Parts:
+    manifest = read(parts[MANIFEST], "x")
+    assert manifest.records is not None
+    lines = change([read_letter(line) for line in parts[manifest.records.file].splitlines()])
+    data = b"".join(letter_line(*line) + b"\n" for line in lines)
+    count = sum(key.startswith("facts/") for key, _ in lines)
+    digest = sha256(data).hexdigest()
+    records = manifest.records._replace(facts=count, pins=len(lines) - count, sha256=digest)
+    return {**parts, records.file: data, MANIFEST: write(sealed(manifest._replace(records=records)))}
+
+
 def with_manifest(parts: Parts, change: Callable[[Manifest], Manifest]) -> Parts:
     return {**parts, MANIFEST: write(sealed(change(read(parts[MANIFEST], "x"))))}
 
@@ -156,7 +169,7 @@ def test_the_export_itself_is_sound(parts: Parts, store: holdfast.Store, tmp_pat
         for line in parts[name].splitlines()
     }
     assert len(kinds) > 12, kinds
-    again = with_letters(with_events(with_events(parts, 0, list), 1, list), list)
+    again = with_records(with_letters(with_events(with_events(parts, 0, list), 1, list), list), list)
     assert imported_or_refused(store, file_of(again, tmp_path / "x"), "as it is") is None
 
 
@@ -335,3 +348,68 @@ def test_a_value_that_lies_apart_and_is_none_is_refused(
         refused = imported_or_refused(store, file_of(made, tmp_path / "x"), str(data[:20]))
         assert isinstance(refused, DamagedExport)
         assert address in str(refused)
+
+
+# -- facts and pins -----------------------------------------------------------------------------------------------
+
+
+def records_in(parts: Parts) -> list[tuple[str, bytes]]:
+    return [read_letter(line) for line in parts["records.jsonl"].splitlines()]
+
+
+@pytest.mark.parametrize("seed", range(CASES * TIMES))
+def test_a_changed_record_is_refused_or_sound(
+    parts: Parts, store: holdfast.Store, tmp_path: Path, seed: int
+) -> None:
+    """One thing changed in a fact or a pin; what is imported can be recalled, listed and exported again."""
+    random = Random(seed)
+    index = seed % 2
+    told, changed = mutated(loads(records_in(parts)[index][1]), random)
+    with contextlib.suppress(TypeError):
+        body = dumps(changed)
+        made = with_records(
+            parts, lambda lines: [*lines[:index], (lines[index][0], body), *lines[index + 1 :]]
+        )
+        if imported_or_refused(store, file_of(made, tmp_path / "x"), told) is None:
+            store.memory.recall("invoice", scope="ada")
+            [*store.memory.export()]
+            store.pins()
+
+
+def _fact(**fields: Any) -> Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]]:
+    def change(lines: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        (_, body), *others = lines
+        fact = {**loads(body), **fields}
+        return [(f"facts/{fact['scope']}\x1f{fact['id']}", dumps(fact)), *others]
+
+    return change
+
+
+MADE_UP: dict[str, Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]]] = {
+    "a fact of another run": _fact(run="mine"),
+    "a fact of no run": _fact(run=""),
+    "a fact without a text": _fact(text=" "),
+    "a fact that is too long": _fact(text="x" * 20_001),
+    "a fact with a value that is too large": _fact(value="x" * 1_000_001),
+    "a fact from after all time": _fact(changed_at=1e300),
+    "a fact whose time is a text": _fact(changed_at="now"),
+    "a fact under another's key": lambda lines: [("facts/ada\x1fother", lines[0][1]), *lines[1:]],
+    "a fact twice": lambda lines: [lines[0], *lines],
+    "records in disorder": lambda lines: lines[::-1],
+    "a record of another space": lambda lines: [*lines, ("zoo/x", b"{}")],
+    "a pin of another run": lambda lines: [lines[0], ("pins/mine@#2", lines[1][1])],
+    "a pin beyond the end": lambda lines: [lines[0], ("pins/r@#999", lines[1][1])],
+    "a pin with another spelling": lambda lines: [lines[0], ("pins/r@#02", lines[1][1])],
+    "a pin that is none": lambda lines: [lines[0], (lines[1][0], b"[]")],
+    "a pin from after all time": lambda lines: [lines[0], (lines[1][0], b'{"place":"r@2","at":1e300}')],
+}
+
+
+@pytest.mark.parametrize("what", MADE_UP)
+def test_a_record_that_cannot_be_is_refused(
+    parts: Parts, store: holdfast.Store, tmp_path: Path, what: str
+) -> None:
+    """With every hash right; nothing is written then."""
+    made = with_records(parts, MADE_UP[what])
+    refused = imported_or_refused(store, file_of(made, tmp_path / "x"), what)
+    assert isinstance(refused, DamagedExport), what

@@ -1,18 +1,19 @@
 """A walk over programs that are edited between kills. No effect happens twice, none is skipped, none is stopped in vain.
 
-A program is a tree of operations: reads, once effects, scopes, steps with calls inside, tasks side by side. It runs as
-a real async run over a memory store, is killed at random places, edited (renamed, inserted, removed, moved, wrapped,
-other types) and run again, until it ends. A person answers every stop truthfully. ``python -m
-tests.property.edited_programs --seeds 0:2000`` walks many.
+A program is a tree of operations: reads, once effects, scopes, steps with calls inside, children, tasks side by side. It
+runs as a real async run over a store, is killed at random places, edited (renamed, inserted, removed, moved, wrapped, other
+types, other defaults) and run again, until it ends. A person answers every stop truthfully. A child keeps its name, which is
+its identity. ``python -m tests.property.edited_programs --seeds 0:2000 --store sqlite`` walks many.
 """
 
 import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -40,6 +41,8 @@ class Op:
     name: str
     arg: Any = None
     body: "tuple[Op, ...]" = ()
+    is_wider: bool = False
+    """Whether the function of the effect has one more parameter, with a default."""
 
 
 Program = tuple[Op, ...]
@@ -85,9 +88,12 @@ class Maker:
             return self.leaf()
         if draw < 0.75:
             return Op("scope", self.uid(), self.random.choice("st"), body=self.ops(depth - 1))
-        if draw < 0.85:
+        if draw < 0.82:
             uid = self.uid()
             return Op("step", uid, "work", uid, body=self.ops(depth - 1))
+        if draw < 0.89:
+            uid = self.uid()
+            return Op("child", uid, f"c{uid}", body=self.ops(depth - 1))
         branches = tuple(
             Op("scope", self.uid(), f"b{number}", body=self.ops(depth - 1))
             if self.random.random() < 0.4
@@ -111,7 +117,9 @@ class Maker:
         before, op, after = ops[:i], ops[i], ops[i + 1 :]
         if op.kind == "task":
             return ops
-        change = self.random.choice(["rename", "insert", "remove", "swap", "wrap", "type", "argument"])
+        change = self.random.choice(
+            ["rename", "insert", "remove", "swap", "wrap", "type", "argument", "default"]
+        )
         if change == "insert":
             return (*before, self.leaf(), op, *after)
         if change == "remove" and len(ops) > 1:
@@ -121,6 +129,8 @@ class Maker:
         if change == "wrap":
             return (*before, Op("scope", self.uid(), "wrapped", body=(op,)), *after)
         if op.kind in {"once", "read"}:
+            if change == "default":
+                return (*before, replace(op, is_wider=not op.is_wider), *after)
             if change == "rename":
                 return (*before, replace(op, name=f"{op.name}x"), *after)
             if change == "type" and isinstance(op.arg, int):
@@ -138,11 +148,14 @@ def _places(ops: Program, at: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]
 
 
 def effects_of(ops: Program, finished_steps: set[int]) -> Iterator[int]:
-    """The effects that a program must have made. A finished step is answered as a whole, whatever is edited in it."""
+    """The effects that a program must have made.
+
+    A finished step or child is answered as a whole, whatever is edited in it.
+    """
     for op in ops:
         if op.kind == "once":
             yield op.uid
-        if op.kind != "step" or op.uid not in finished_steps:
+        if op.uid not in finished_steps:
             yield from effects_of(op.body, finished_steps)
 
 
@@ -156,18 +169,27 @@ class Attempt:
         self.store, self.ops, self.world, self.random, self.lives = store, ops, world, random, lives
 
     async def run(self) -> str:
-        run = await _opened(self.store)
         try:
-            await self._all(run, self.ops)
-            await run.finish(None)
+            await self._entered("r", self.ops)
         except Kill:
-            _kill(run)
             return "killed"
         except EffectUnclaimed:
-            await run.close()
             return "stopped"
-        await run.close()
         return "finished"
+
+    async def _entered(self, name: str, ops: Program) -> None:
+        """The program of one run. By hand, because a killed process leaves no block."""
+        entering = holdfast.run(name, store=self.store, retention=None)
+        run = await entering.__aenter__()
+        try:
+            await self._all(run, ops)
+        except Kill:
+            _kill(run)
+            raise
+        except BaseException as error:
+            await entering.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await entering.__aexit__(None, None, None)
 
     async def _all(self, run: holdfast.AsyncRun, ops: Program) -> None:
         for op in ops:
@@ -198,6 +220,8 @@ class Attempt:
                 self.world.finished_steps.add(op.uid)
 
             await run.options(ignore=("self", "run", "op")).step(op.name, work, op.arg)
+        elif op.kind == "child":
+            await run.child(op.name, Walker(self, op))
         elif op.kind == "task":
             await self._all(run, op.body)
         else:
@@ -212,20 +236,41 @@ class Attempt:
             self.world.done[op.uid] += 1
             self.world.keys[idempotency_key] = op.uid
 
+        def wider(_value: Any, _urgent: bool = False, idempotency_key: str = holdfast.KEY) -> None:
+            self.world.done[op.uid] += 1
+            self.world.keys[idempotency_key] = op.uid
+
         self.world.in_flight += 1
         try:
-            await run.options(ignore=("self", "op")).once(op.name, act, op.arg)
+            made = wider if op.is_wider else act
+            await run.options(ignore=("self", "op")).once(op.name, made, op.arg)
         finally:
             self.world.in_flight -= 1
 
 
+@dataclass
+class Walker:
+    """The agent of a child: a part of the program."""
+
+    attempt: Attempt
+    op: Op
+    name: str = "walker"
+    is_async: bool = True
+
+    async def run(self, id: str, /, *_args: Any, **_kwargs: Any) -> None:  # noqa: A002 - what agents have
+        """Start or resume the child; one that has ended is not run again."""
+        finished = self.attempt.world.finished_steps
+        if self.op.uid not in finished:
+            await self.attempt._entered(id, self.op.body)
+            finished.add(self.op.uid)
+
+    def inputs_of(self, _args: tuple[Any, ...], _kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """It has none: an edit of its body is no other input."""
+        return {}
+
+
 async def _within(work: Awaitable[None]) -> None:
     await work
-
-
-async def _opened(store: holdfast.Store) -> holdfast.AsyncRun:
-    entering = holdfast.run("r", store=store, retention=None)
-    return await entering.__aenter__()  # by hand: a killed process leaves no block
 
 
 def _kill(run: holdfast.AsyncRun) -> None:
@@ -243,22 +288,23 @@ def _echo(value: Any) -> Any:
 
 
 def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
-    """A person says what each stopped call is. Whether there was one."""
-    calls = store.view("r").calls
-    stopped_calls = [one for one in store.stopped_calls("r") if one.pending is None]
-    used: set[str] = set()
+    """A person says what each stopped call is, in the run and its children. Whether there was one."""
+    runs = [info.run for info in store.runs(limit=1_000)]
+    stopped_calls = [one for run in runs for one in store.stopped_calls(run) if one.pending is None]
+    used: set[tuple[str, str]] = set()
     for stopped in stopped_calls:
+        run, calls = stopped.run, store.view(stopped.run).calls
         uid = next(
             u for u, name, arg in _calls_of(ops) if (name, arg) == (stopped.step, stopped.arguments["_value"])
         )
         for effect in stopped.effects:
             key = contents_of(calls[effect.key].body or b"{}")["idempotency_key"]
-            if world.keys.get(key) == uid and effect.key not in used:
-                used.add(effect.key)
-                store.resolve("r", effect.key, "same", asked=stopped.key)
+            if world.keys.get(key) == uid and (run, effect.key) not in used:
+                used.add((run, effect.key))
+                store.resolve(run, effect.key, "same", asked=stopped.key)
                 break
         else:
-            store.resolve("r", stopped.effects[0].key, "new", asked=stopped.key)
+            store.resolve(run, stopped.effects[0].key, "new", asked=stopped.key)
     return bool(stopped_calls)
 
 
@@ -272,13 +318,16 @@ def _calls_of(ops: Program) -> Iterator[tuple[int, str, Any]]:
 # -- the walk ------------------------------------------------------------------------------------------------------------
 
 
-def walk(seed: int) -> Counter[str]:
-    """One program, killed, edited and run to its end. AssertionError where an invariant does not hold."""
+def walk(seed: int, url: str = "") -> Counter[str]:
+    """One program, killed, edited and run to its end. AssertionError where an invariant does not hold.
+
+    ``url`` is a new store; without one, it is a store in memory.
+    """
     random = Random(seed)
     maker, world, counts = Maker(random), World(), Counter[str]()
     ops, version, kills = maker.ops(2), 1, random.randint(1, KILLS_MAX)
     edits = random.random() < 0.7
-    store = holdfast.store(f"memory://{uuid4().hex}")
+    store = holdfast.store(url or f"memory://{uuid4().hex}")
     modules = {"__main__": "1"}
     with patch.object(guard, "modules", lambda: modules), patch.object(program, "modules", lambda: modules):
         for _ in range(ATTEMPTS_MAX):
@@ -291,6 +340,7 @@ def walk(seed: int) -> Counter[str]:
                 skipped = [uid for uid in effects_of(ops, world.finished_steps) if not world.done[uid]]
                 assert not skipped, f"seed {seed}: effects {skipped} never happened\n{ops}"
                 counts["effects"] += len(world.done)
+                counts["children"] += len(store.runs(limit=1_000)) - 1
                 store.close()
                 return counts
             if end == "stopped":
@@ -309,11 +359,14 @@ def walk(seed: int) -> Counter[str]:
 def main() -> int:
     """Walk these seeds; the first that fails ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:2000")
-    first, _, last = parser.parse_args().seeds.partition(":")
+    parser.add_argument("--seeds", default="0:2000", help="first:last, or one seed")
+    parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
+    given = parser.parse_args()
+    first, _, last = given.seeds.partition(":")
     total = Counter[str]()
-    for seed in range(int(first), int(last or first + "1")):
-        total += walk(seed)
+    with TemporaryDirectory() as place:
+        for seed in range(int(first), int(last or int(first) + 1)):
+            total += walk(seed, f"sqlite:///{place}/{seed}.db" if given.store == "sqlite" else "")
     print(", ".join(f"{count:,} {what}" for what, count in sorted(total.items())))
     return 0
 

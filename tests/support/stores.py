@@ -4,7 +4,8 @@ A test, or a module by its ``pytestmark``, says ``over_shared_stores``; the fixt
 it uses or its fixtures do, is then each of these in turn. Without the mark it is SQLite.
 
 Behaviour tests run on memory and on one persistent store, drawn anew for each run of pytest and named in its header:
-``HOLDFAST_TEST_STORE`` names it instead. ``memory`` means no other, ``all`` means each of them.
+``HOLDFAST_TEST_STORE`` names it instead. ``memory`` means no other, ``all`` means each of them. DynamoDB is never drawn: it is
+slow, and only on if it is named.
 """
 
 import os
@@ -27,7 +28,8 @@ def behaviour_stores() -> list[str]:
     """The stores that behaviour tests run on this time."""
     if CHOSEN == "all":
         return ["memory", *PERSISTENT]
-    assert CHOSEN in ("memory", *PERSISTENT), f"HOLDFAST_TEST_STORE={CHOSEN}: memory, sqlite, postgres or all"
+    known = ("memory", *PERSISTENT, "dynamodb")
+    assert CHOSEN in known, f"HOLDFAST_TEST_STORE={CHOSEN}: {', '.join(known)} or all"
     return ["memory"] if CHOSEN == "memory" else ["memory", CHOSEN]
 
 

@@ -14,7 +14,7 @@ from holdfast.core.transfer.export_manifest import (
     write,
 )
 from holdfast.errors import DamagedExport, ExportError, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.exports import ExportedInbox, ExportedRecords, ExportedRun, Manifest, SingleUse
 
 HASH = "ab" * 32
 
@@ -45,11 +45,14 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         ),
         a_manifest(moved=True, version=1),
         a_manifest(inbox=ExportedInbox(2, "inbox.jsonl", HASH)),
+        a_manifest(version=3, records=ExportedRecords(2, 1, "records.jsonl", HASH)),
     ):
         whole = sealed(manifest)
         assert read(write(whole), "x") == whole
         assert files_of(whole)[0] == MANIFEST
-        assert len(files_of(whole)) == 1 + len(whole.runs) + len(whole.blobs) + (whole.inbox is not None)
+        assert len(files_of(whole)) == 1 + len(whole.runs) + len(whole.blobs) + sum(
+            part is not None for part in (whole.inbox, whole.records)
+        )
 
 
 def test_a_name_of_a_part_is_safe_everywhere() -> None:
@@ -101,6 +104,11 @@ BAD: dict[str, dict[str, Any]] = {
     "a name that cannot be": {"run": "c@1", "runs": (a_run(0, "c@1", None, 0, 12),)},
     "a part elsewhere": {"runs": (a_run(0, "c", None, 0, 12, file="../c"),)},
     "an inbox elsewhere": {"inbox": ExportedInbox(1, "/etc/passwd", HASH)},
+    "facts elsewhere": {"version": 3, "records": ExportedRecords(1, 0, "/etc/passwd", HASH)},
+    "a part for no facts": {"version": 3, "records": ExportedRecords(0, 0, "records.jsonl", HASH)},
+    "too many facts": {"version": 3, "records": ExportedRecords(10**6, 0, "records.jsonl", HASH)},
+    "half a pin": {"version": 3, "records": ExportedRecords(1, 0.5, "records.jsonl", HASH)},  # type: ignore[arg-type]
+    "nothing that needs its version": {"version": 3},
     "a blob elsewhere": {"blobs": ("../" + "a" * 61,)},
     "blobs in disorder": {"blobs": ("bb" * 32, "aa" * 32)},
     "a blob twice": {"blobs": ("aa" * 32, "aa" * 32)},

@@ -52,7 +52,7 @@ The program did not choose it, so it does not count.
 _FIRST: Final[dict[type[StopSignal], tuple[str, str]]] = {
     StepInDoubt: ("settle it", "resolve {run}"),
     EffectUnclaimed: ("say what it is", "resolve {run}"),
-    Diverged: ("accept the change", "resolve {run} {key} --abandon"),
+    Diverged: ("continue with the change", "show {run}"),
     PremiseMissing: ("accept it as it is now", "resume {run} --accept {accept}"),
     LeaseLost: ("see what is recorded", "show {run}"),
     AwaitingAnswer: ("answer it", "answer {run} {question}"),

@@ -3,11 +3,11 @@
 A command is a module of this package with a ``command`` in it. The order here is the order in the help.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,41 +16,59 @@ from holdfast.cli.errors import EXIT_DONE, error_message_of, store_named, with_s
 from holdfast.cli.output import render
 from holdfast.cli.suggestions import did_you_mean, suggestion_for
 
-COMMANDS: Final = (
-    "demo",
-    "runs",
-    "show",
-    "log",
-    "checkpoints",
-    "resume",
-    "replay",
-    "patches",
-    "watch",
-    "fork",
-    "rewind",
-    "diff",
-    "artifacts",
-    "prune",
-    "resolve",
-    "answer",
-    "cancel",
-    "context",
-    "remember",
-    "recall",
-    "memories",
-    "search",
-    "handoff",
-    "accept",
-    "stats",
-    "export",
-    "import",
-    "copy",
-    "erase",
-    "doctor",
-    "mcp",
-    "submit",
-    "worker",
-)
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Look": {
+        "demo": "Kill an agent at work and watch it continue.",
+        "runs": "List the runs of a store and the status of each.",
+        "show": "Show a run in full, or one point or event of it.",
+        "log": "Show a run's journal, one line per event, oldest first.",
+        "checkpoints": "List the saved states of a run.",
+        "artifacts": "List, restore or compare the files that a run made.",
+        "diff": "Show the differences between two points of any runs.",
+        "context": "Show what a fresh model needs to continue a run.",
+        "stats": "Count what runs did: tools, time, failures, replays.",
+        "replay": "Run today's program over recorded journals; write nothing.",
+        "patches": "List which runs still need the old branch of run.patched(NAME).",
+        "doctor": "Check a store for damage.",
+    },
+    "Act": {
+        "resume": "Start a run's program again, in its own directory.",
+        "watch": "Restart a command when it crashes; stop when it needs a person.",
+        "resolve": "Settle steps in doubt, or say what a stopped call is.",
+        "answer": "Answer a run's question, or list its questions.",
+        "cancel": "Cancel a run.",
+        "fork": "Make a new run from a point of this one.",
+        "rewind": "Move a run's head back to a point.",
+        "prune": "Delete old states and records, and free the space.",
+        "erase": "Remove every trace of a run, for good.",
+    },
+    "Move": {
+        "handoff": "Write what another agent needs to take a run over.",
+        "accept": "Start a run from a handoff.",
+        "export": "Write a run and all that it needs to one file.",
+        "import": "Import an exported run into this store.",
+        "copy": "Copy or move runs into another store, verified.",
+    },
+    "Remember": {
+        "remember": "Store a fact that outlives its run.",
+        "recall": "Find facts that match a question.",
+        "memories": "List, show, edit, forget and move facts.",
+        "search": "Search the history of all runs.",
+    },
+    "Serve": {
+        "submit": "Queue a run for a worker.",
+        "worker": "Run what is queued, orphaned or answered.",
+        "mcp": "Serve agents over MCP: a state that survives their session.",
+        "completion": "Print the script that completes command lines in a shell.",
+    },
+}
+"""The commands with their summaries, as the help has them. So the help imports no command."""
+COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
+COMPLETE: Final = "_HOLDFAST_COMPLETE"
+"""The command line up to the cursor, when a shell asks what could follow."""
 _MODULES: Final = {"import": "import_"}
 """Command names that cannot be module names."""
 
@@ -60,11 +78,37 @@ class App(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """All command names, in the order of the help."""
-        return [name for name in COMMANDS if find_spec(_module(name)) is not None]
+        return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """The commands in groups, without importing them."""
+        wide = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{wide}}", summary) for name, summary in group.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands that begin with what was typed, without importing them; else the options."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=summary)
+            for group in GROUPS.values()
+            for name, summary in group.items()
+            if name.startswith(incomplete)
+        ]
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Click's, with a --store before the command moved behind it."""
+        return super().make_context(info_name, _store_last(args), parent, **extra)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import one command."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(_module(cmd_name)).command
         return command
@@ -80,6 +124,11 @@ class App(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         """Run a command line. An error becomes ``error:``, ``hint:`` and an exit code, never a traceback."""
+        if COMPLETE in os.environ and not args:
+            from holdfast.cli.completions import print_completions
+
+            print_completions(self, os.environ[COMPLETE])
+            sys.exit(EXIT_DONE)
         sys.exit(self._code(list(sys.argv[1:] if args is None else args), extra))
 
     def _code(self, args: list[str], extra: dict[str, Any]) -> int:

@@ -3,15 +3,19 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from holdfast.api.store.store import Store, find_store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.cli.suggestions import label_names, run_names
 from holdfast.core.lineage.points import parse_place
 from holdfast.stores.url import place_of, url_of, without_password
 from holdfast.views.next_commands import CommandBuilder
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +28,21 @@ store_option = click.option(
     "dynamodb://table. Default: HOLDFAST_URL, else the nearest .holdfast.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
+
+
+class PlaceArgument(click.Argument):
+    """A run, or a place in one, which the shell completes from the store."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The runs that begin with what was typed, newest first; behind an ``@``, the run's labels."""
+        from click.shell_completion import CompletionItem
+
+        store = find_store(ctx.params.get("url"))
+        if store is None:
+            return []
+        run, sign, _ = incomplete.partition("@")
+        names = [f"{run}@{label}" for label in label_names(store.events(run))] if sign else run_names(store)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def common_options(function: F) -> F:

@@ -101,6 +101,37 @@ def _check_place(place: Path, *, directory: bool) -> None:
         ).because(error) from None
 
 
+class Preview:
+    """Counts the bytes of an export, and writes nothing."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.place: Final = str(Path(path).absolute())
+        self._size = 0
+
+    def clear(self) -> None:
+        """Start over, empty."""
+        self._size = 0
+
+    def lacks(self, name: str) -> bool:  # noqa: ARG002 - of any part
+        """Every part would be written."""
+        return True
+
+    def put(self, name: str, data: bytes) -> None:  # noqa: ARG002 - only the size counts
+        """Count a part."""
+        self._size += len(data)
+
+    def complete(self) -> int:
+        """The size of all parts in bytes."""
+        return self._size
+
+    def opened(self) -> AbstractContextManager[ExportReader]:
+        """There is nothing to read back."""
+        raise AssertionError("nothing was written")
+
+    def publish(self) -> None:
+        """Nothing is published."""
+
+
 class FileWriter(ExportWriter):
     """One tar file."""
 

@@ -28,6 +28,15 @@ class ExportedInbox(NamedTuple):
     sha256: str
 
 
+class ExportedRecords(NamedTuple):
+    """The facts and the pins of a run and of those it was forked from."""
+
+    facts: int
+    pins: int
+    file: str
+    sha256: str
+
+
 class SingleUse(NamedTuple):
     """The mark of an export of a moved run: it is the run, and may be imported once, in one place."""
 
@@ -58,7 +67,9 @@ class Manifest(NamedTuple):
     single_use: SingleUse | None = None
     """For a moved run; None also for version 1 of the format, which did not have it."""
     children: tuple[ExportedChild, ...] = ()
-    """Its descendants, and the histories of children that it may still borrow; without any: version 2."""
+    """Its descendants, and the histories of children that it may still borrow."""
+    records: ExportedRecords | None = None
+    """Its facts and pins. An export without children and records is of version 2."""
     version: int = 2
     sha256: str = ""
     """Of the manifest without this field. It contains the parts' hashes, so it covers the complete export."""
@@ -83,6 +94,11 @@ class Exported(NamedTuple):
     sha256: str
     children: int = 0
     """How many descendants went along; their events and blobs are counted."""
+    facts: int = 0
+    """The facts in the file: what these runs have remembered. The store keeps them, too."""
+    pins: int = 0
+    losses: tuple[str, ...] = ()
+    """What could not go along, each with the reason."""
 
 
 class Imported(NamedTuple):
@@ -102,6 +118,10 @@ class Imported(NamedTuple):
     """Whether the store that a moved run left was ``told`` of the import, or why not."""
     children: tuple[str, ...] = ()
     """The descendants that came along: sealed here unless the run was moved."""
+    facts: int = 0
+    """The facts that were new here, or newer than those here."""
+    pins: int = 0
+    """The pins that were new here."""
 
 
 class CopiedRun(NamedTuple):
@@ -120,6 +140,11 @@ class CopiedRun(NamedTuple):
     origins: tuple[str, ...] = ()
     """The runs that it was forked from and that were copied as history only, nearest first."""
     why: str = ""
+    facts: int = 0
+    """The facts that were new there, or newer than those there; the next counts the new pins."""
+    pins: int = 0
+    losses: tuple[str, ...] = ()
+    """What cannot go along, each with the reason."""
 
 
 class CopyReport(NamedTuple):
@@ -135,6 +160,10 @@ class CopyReport(NamedTuple):
     size_bytes: int
     verified: int
     """How many runs were read back from the other store, and compared event by event and blob by blob."""
+    facts: int = 0
+    pins: int = 0
+    losses: tuple[str, ...] = ()
+    """What cannot go along, of all runs."""
 
     @property
     def refused(self) -> tuple[CopiedRun, ...]:

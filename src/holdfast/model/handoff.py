@@ -54,6 +54,7 @@ LossKind = Literal[
     "messages",
     "state",
     "budget",
+    "fact",
     "list",
     "giver",
 ]

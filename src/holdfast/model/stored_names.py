@@ -28,7 +28,7 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),
     ("holdfast", "holdfast.model.event_schema", "Schema"),
-    ("holdfast", "holdfast.model.exports", "ExportedChild SingleUse"),
+    ("holdfast", "holdfast.model.exports", "ExportedChild ExportedRecords SingleUse"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind MovedLetters StoppedCall UnclaimedEffect"),
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),

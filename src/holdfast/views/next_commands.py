@@ -67,14 +67,15 @@ def next_action(
     questions: Sequence[OpenQuestion] = (),
     stopped: Sequence[StoppedCall] = (),
     drifted_from: str = "",
+    with_change: Sequence[Choice] = (),
     circle: str = "",
     is_out_of_budget: bool = False,
     handed_to: str | None = None,
 ) -> NextAction:
     """What to do about a run, by its status.
 
-    ``drifted_from`` is the recorded call that it last drifted from, ``circle`` what it repeats, ``handed_to``
-    its new owner.
+    ``drifted_from`` is the recorded call that it last drifted from, ``with_change`` what goes on from before
+    that call, ``circle`` what it repeats, ``handed_to`` its new owner.
     """
     undecided = [doubt for doubt in doubts if doubt.pending is None]
     if info.status in _WORDS:
@@ -90,7 +91,7 @@ def next_action(
     if undecided:
         return NextAction(_doubt_reason(undecided), resolve_choices(info.run, undecided, view, builder))
     if stopped or info.status == "diverged":
-        return _diverged(info.run, view, builder, stopped, drifted_from)
+        return _diverged(info.run, view, builder, stopped, drifted_from, with_change)
     if info.status == "parked" and is_out_of_budget:
         see = Choice(builder.holdfast("stats", info.run, "--cost"), "see what it was spent on")
         return NextAction(_OUT_OF_BUDGET, (see, *resume_choices(view, builder)))
@@ -216,7 +217,12 @@ def answer_choices(questions: Sequence[OpenQuestion], builder: CommandBuilder) -
 
 
 def _diverged(
-    run: str, view: View, builder: CommandBuilder, stopped: Sequence[StoppedCall], drifted_from: str
+    run: str,
+    view: View,
+    builder: CommandBuilder,
+    stopped: Sequence[StoppedCall],
+    drifted_from: str,
+    with_change: Sequence[Choice],
 ) -> NextAction:
     to_decide = [one for one in stopped if one.pending is None and one.effects]
     if to_decide:
@@ -226,17 +232,21 @@ def _diverged(
         return NextAction("start its program again: it applies your decision", resume_choices(view, builder))
     return NextAction(
         "the program's call differs from the record: restore its code, or accept the change",
-        _diverged_choices(run, view, builder, drifted_from),
+        _diverged_choices(run, view, builder, drifted_from, with_change),
     )
 
 
-def _diverged_choices(run: str, view: View, builder: CommandBuilder, drifted_from: str) -> tuple[Choice, ...]:
+def _diverged_choices(
+    run: str, view: View, builder: CommandBuilder, drifted_from: str, with_change: Sequence[Choice]
+) -> tuple[Choice, ...]:
     see = Choice(builder.holdfast("log", run, "--kind", "drifted"), "see what differs")
     accept = Choice(
-        builder.holdfast("resolve", run, drifted_from, "--abandon"), "accept: set the recorded call aside"
+        builder.holdfast("resolve", run, drifted_from, "--abandon"),
+        "accept: set the recorded call aside" + (", this one alone" if with_change else ""),
     )
     return (
         see,
+        *with_change,
         *((accept,) if drifted_from else ()),
         *resume_choices(view, builder, meaning="then continue"),
     )

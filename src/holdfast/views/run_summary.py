@@ -25,6 +25,7 @@ from holdfast.views.in_doubt import DoubtLine, StoppedLine, doubt_line, stopped_
 from holdfast.views.next_commands import CommandBuilder, NextAction, next_action
 from holdfast.views.plan_progress import PlanItem, plan_items
 from holdfast.views.questions import QuestionLine, question_line, wait_words
+from holdfast.views.rewind_cost import changed_call_choices
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.value_text import failure_line, moment, one_line
@@ -186,6 +187,9 @@ def summarize(
             questions=questions,
             stopped=stopped,
             drifted_from=_drifted_from(events),
+            with_change=changed_call_choices(info.run, events, builder)
+            if info.status == Status.DIVERGED
+            else (),
             circle=circle,
             is_out_of_budget=_is_out_of_budget(events),
             handed_to=_handed_to(events),

@@ -41,7 +41,9 @@ def make(store: holdfast.Store, *texts: str, name: str = "job", path: str = "rep
 
 
 def test_versions_are_counted_by_content(store: holdfast.Store) -> None:
-    """With the step that made each, its point and its hash; equal content declared again is no new version.
+    """With its point, its hash and the step that made it; equal content declared again is no new version.
+
+    A step before ``run.open`` has not made the file; one inside the block, around it, or before ``run.artifact`` has.
 
     Planted: a version for each declaration.
     """
@@ -55,12 +57,12 @@ def test_versions_are_counted_by_content(store: holdfast.Store) -> None:
         write(run, "report.md", "one")
     found = store.artifact_versions("job", "report.md")
     assert [(v.number, v.step, v.point, v.size_bytes) for v in found] == [
-        (1, "draft", 1, 3),
-        (2, "polish", 2, 3),
-        (3, "polish", 2, 3),
+        (1, "", 1, 3),
+        (2, "", 2, 3),
+        (3, "", 2, 3),
     ]
     assert found[0].sha256 == sha256(b"one").hexdigest()
-    assert [v.step for v in store.artifact_versions("job", "notes.md")] == ["draft"]
+    assert [v.step for v in store.artifact_versions("job", "notes.md")] == [""]
     assert store.read_artifact("job", "report.md", version=2) == b"two"
     assert store.read_artifact(f"job@#{found[0].seq}", "report.md") == b"one"
     with pytest.raises(holdfast.UnknownArtifact, match="versions 1 to 3"):
@@ -179,8 +181,25 @@ def test_compaction_keeps_the_latest_copy_and_the_list(
     assert store.artifact_versions("job")[-1].number == 13
 
 
+def test_the_copy_of_a_pinned_point_is_listed_after_compaction(store: holdfast.Store) -> None:
+    """Two compactions leave out each other's copies; what the pinned point keeps can be read from the head, too."""
+    with pytest.raises(Stop), holdfast.run("job", store=store, retention=None) as run:
+        run.restore({})
+        for number in range(1, 7):
+            write(run, "report.md", f"version {number}")
+            run.checkpoint({"n": number})
+        raise Stop
+    points = [event.seq for event in store.events("job") if event.kind == "checkpoint"]
+    store.pin(f"job@#{points[2]}")
+    store.prune("job", policy=Retention(checkpoints=Keep(last=1), compact_events=1))
+    kept = {v.number for v in store.artifact_versions("job") if v.copy == "kept"}
+    assert kept == {3, 6}
+    assert store.read_artifact("job", "report.md", version=3) == b"version 3"
+    assert store.read_artifact(f"job@#{points[2]}", "report.md") == b"version 3"
+
+
 def test_copies_travel_and_are_erased_with_their_run(tmp_path: Path) -> None:
-    """In an export, in a copy of the store; erased, nothing of them is left. In place, another machine's are not written."""
+    """In an export, in a copy of the store; erased, nothing of them is left. In place, an imported run's need trust."""
     secret = f"secret {uuid4().hex}"
     store = holdfast.store(tmp_path / "store.db")
     other = holdfast.store(tmp_path / "other.db")
@@ -192,10 +211,13 @@ def test_copies_travel_and_are_erased_with_their_run(tmp_path: Path) -> None:
         assert other.read_artifact(brought.run, "report.md") == secret.encode()
         Path("report.md").unlink()
         refused = other.restore_artifacts(brought.run)
-        assert [(one.outcome, one.text) for one in refused] == [
-            ("refused", "it was recorded on another machine: name a directory for it")
-        ]
+        assert [one.outcome for one in refused] == ["refused"]
+        assert refused[0].text.startswith(f"imported from {tmp_path / 'job.tar.gz'}")
+        assert refused[0].text.endswith("name a directory, or add --trust")
         assert not Path("report.md").exists()
+        assert [one.outcome for one in other.restore_artifacts(brought.run, trust=True)] == ["written"]
+        assert Path("report.md").read_text() == secret
+        Path("report.md").unlink()
         assert other.restore_artifacts(brought.run, tmp_path / "there")[0].outcome == "written"
         assert (tmp_path / "there/report.md").read_text() == secret
         store.copy(third)
@@ -226,3 +248,25 @@ def test_a_file_that_is_deleted_while_files_are_listed_is_left_out(
         Path(name).write_text("x")
     monkeypatch.setattr(inventory, "is_temp", lambda name: Path("b.md").unlink())
     assert [Path(stray.place).name for stray in store.orphans(".")] == ["a.md"]
+
+
+def test_the_step_that_made_a_file_is_named(store: holdfast.Store) -> None:
+    """The one around the write, inside its block, or that ended before the file was declared."""
+
+    with holdfast.run("job", store=store) as run:
+
+        def inside() -> None:
+            write(run, "around.md", "x")
+
+        run.step("around", inside)
+        with run.open("inside.md") as file:
+            file.write(run.step("inside", lambda: "y"))
+        run.step("before", lambda: Path("declared.md").write_text("z") and None)
+        run.artifact("declared.md")
+        write(run, "after.md", "the last step has not made this one")
+    assert {v.path: v.step for v in store.artifact_versions("job")} == {
+        "around.md": "around",
+        "inside.md": "inside",
+        "declared.md": "before",
+        "after.md": "",
+    }

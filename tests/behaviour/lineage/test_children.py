@@ -4,13 +4,17 @@ Seen before: a fork entered new children, and each ``once`` effect of theirs hap
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import holdfast
+from holdfast.codec.values import decode
 from holdfast.engine.lineage import child_birth, descendants
 from holdfast.errors import InputsChanged, PointPruned, RunHeld, TooLarge, UnknownRun
+from holdfast.model.event_fields import raw_part
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
 
@@ -410,3 +414,40 @@ def test_a_child_whose_origin_changes_all_the_time(url: str, monkeypatch: pytest
         with pytest.raises(holdfast.StoreUnavailable, match="changes faster"):
             enter(url, "try", editor)
     assert enter(url, "try", editor) == ["first", "deep", "second"]
+
+
+def test_a_borrowed_child_that_has_ended_keeps_its_result_when_it_moves(url: str, tmp_path: Path) -> None:
+    """The fork goes back into the middle of the call, and asks the child again. Seen before: its result was None."""
+    enter(url, "talk", editor)
+    store = holdfast.store(url)
+    store.fork("talk", as_="try")
+    enter(url, "try", editor)
+    store.export("try", tmp_path / "try.holdfast", move=True)
+    other = holdfast.store(f"memory://{uuid4().hex}")
+    other.import_(tmp_path / "try.holdfast")
+    result = raw_part(other.view("try/first").result or b"", "value")
+    assert decode(result or b"null", what="result") == "first is out"
+
+
+@holdfast.tool(effect="once", name="cut", settle_s=0)
+def cut(what: str) -> str:
+    made.append((what, ""))
+    raise ConnectionError("the line broke")
+
+
+@holdfast.agent(name="careful")
+def careful(what: str) -> str:
+    return cut(what)
+
+
+def test_a_child_that_a_person_helped_goes_on_in_this_process(url: str) -> None:
+    """Its effect was in doubt and is resolved. Seen before: the resolution made it due, and the parent waited for a worker for ever."""
+
+    def parent(run: holdfast.Run) -> Any:
+        return run.child("one", careful, "letter")
+
+    with pytest.raises(holdfast.StepInDoubt):
+        enter(url, "talk", parent)
+    holdfast.store(url).resolve("talk/one", "cut", "done", value="on the bill")
+    assert enter(url, "talk", parent) == "on the bill"
+    assert published() == ["letter"]

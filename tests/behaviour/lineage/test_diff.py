@@ -1,9 +1,13 @@
 """``store.diff``: any two points of any runs, on every store."""
 
+from typing import Any
+
 import pytest
 
 import holdfast
 from holdfast.core.diff.diff_types import Diff
+from holdfast.engine.llm.repair_run import repair
+from holdfast.engine.run.store_session import session_of
 
 WORLD = {"facts": ""}
 
@@ -272,3 +276,21 @@ def test_a_list_that_is_whole_in_another_is_counted(store: holdfast.Store) -> No
     added = {"op": "add", "path": "/messages/9", "value": {"role": "user", "content": None}}
     assert store.diff("said@a", "said@b").state_patch == [added]
     assert store.diff("said@b", "said@a").state_patch == [{"op": "remove", "path": "/messages/9"}]
+
+
+def test_a_repair_of_the_conversation(store: holdfast.Store) -> None:
+    """It takes messages from the end, and adds others. Seen before: only what it added was told."""
+    user: dict[str, Any] = {"role": "user", "content": "go on"}
+    stray = {"role": "tool", "tool_call_id": "c0", "content": "?"}
+    with pytest.raises(KeyError), holdfast.run("chat", store=store) as run:
+        run.restore(None)
+        run.messages.extend([user, {"role": "assistant", "content": "ok"}, stray, user])
+        run.checkpoint({"turn": 1})
+        raise KeyError
+    before = store.get("chat").head
+    assert repair(session_of(store._port), "chat")
+    diff = store.diff(f"chat@#{before}", f"chat@#{before + 1}")
+    assert [turn[1:] for turn in diff.conversation] == [
+        ("dropped", "", "the newest 2 messages", 2),
+        ("added", "user", "go on", 1),
+    ]

@@ -191,3 +191,19 @@ def test_a_record_of_an_earlier_version_answers_too(url: str, monkeypatch: pytes
         with holdfast.run(name, store=store) as run:
             assert body(run) == id_
     assert store.memory.list() == []
+
+
+def test_facts_with_other_values_supersede_each_other(url: str) -> None:
+    """The value is data beside the text: it does not keep a new fact apart from the old one.
+
+    The same words without a value add nothing to a fact that has one.
+    """
+    memory = holdfast.store(url).memory
+    old = memory.remember("the TTL of the cache is 300 seconds", value=300)
+    new = memory.remember("the TTL of the cache is 30 seconds", value=30)
+    assert new.supersedes == old.id
+    assert [one.fact.value for one in memory.recall("TTL of the cache")] == [30]
+    worded = memory.remember("The TTL of the cache is now 30 seconds", value={"s": 30})
+    assert worded.supersedes == new.id
+    assert memory.remember("the TTL of the cache is 30 seconds!").id == worded.id
+    assert [one.fact.value for one in memory.recall("TTL of the cache")] == [{"s": 30}]

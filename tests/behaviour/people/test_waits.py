@@ -13,7 +13,9 @@ import pytest
 
 import holdfast
 from holdfast.core.people.wait_fold import WAITS
+from holdfast.engine.run.store_session import session_of
 from holdfast.model.event_fields import contents_of
+from holdfast.stores.url import open_store
 
 if TYPE_CHECKING:
     from tests.behaviour.conftest import Play, SetClock
@@ -336,3 +338,32 @@ class Killed(BaseException):
 
 def die() -> None:
     raise Killed
+
+
+def erase_behind_its_back(url: str) -> None:
+    """As another process does whose watch of this holder saw no beat."""
+    port = open_store(url)
+    row = port.find_run("r")
+    if row is not None:
+        grant = port.acquire("r", at=0.0, lease_s=60, over=row.lease)
+        assert grant.granted
+        assert port.delete_run("r", fence=grant.lease.fence, revision=row.revision)
+
+
+def test_a_wait_ends_when_its_run_was_erased(url: str, clock: "SetClock") -> None:
+    """The holder was silent, and another process erased the run. Seen before: it waited on, for good."""
+    clock.on_nap = lambda: erase_behind_its_back(url)
+    with pytest.raises(holdfast.LeaseLost), holdfast.run("r", store=url) as run:
+        run.sleep(1_000)
+    assert clock.passed < 100
+
+
+def test_a_beat_notices_that_its_run_was_erased(url: str) -> None:
+    """So the next call of the program stops, before it does anything."""
+    with pytest.raises(holdfast.LeaseLost), holdfast.run("r", store=url) as run:
+        erase_behind_its_back(url)
+        session = session_of(open_store(url))
+        (journal,) = [journal for journal, _ in session.heartbeat._journals.values()]
+        session.heartbeat._beat([journal])
+        assert journal.lost is not None
+        run.step("work", pytest.fail, "it ran")

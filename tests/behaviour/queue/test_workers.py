@@ -8,6 +8,7 @@ flag of a drain that the next call does not look at; a run that was refused and 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -104,6 +105,60 @@ def test_whoever_submits_by_name_need_not_know_the_defaults(
         greeter.run("g", "Ada", greeting="bye", store=url)
     assert ends(serve()) == {"g": "finished"}
     assert greeter.run("g", "Ada", store=url) == "hello Ada"
+
+
+def test_a_fork_an_import_and_a_handoff_of_a_workers_run_can_be_submitted(
+    url: str, store: holdfast.Store, serve: Serve, tmp_path: Path
+) -> None:
+    """They wait for a program or for ``submit``, which says that it queues them; a worker ends them as themselves.
+
+    Errors name the run that was asked for.
+    """
+
+    @holdfast.agent("auditor")
+    def auditor(run: holdfast.Run, n: int) -> int:
+        run.checkpoint({"n": n}, label="half")
+        if run.id == "job" and not run.replaying:
+            raise KeyError
+        return run.step("add", lambda: n + 1)
+
+    auditor.submit("job", 5, store=url)
+    assert ends(serve(auditor)) == {"job": "failed"}
+    store.fork("job@half", as_="fork")
+    store.export("job", tmp_path / "x")
+    store.import_(tmp_path / "x", as_="import")
+    store.accept(store.handoff("job"), as_="taker")
+    waiting = ("fork", "import", "taker")
+    assert serve(auditor) == [], "no worker takes them by itself"
+    for run in waiting:
+        with pytest.raises(holdfast.InputsChanged, match=f"run {run} was"):
+            store.submit("auditor", run, {"n": 6})
+        assert store.submit("auditor", run), run
+        assert not store.submit("auditor", run), "it is queued already"
+    assert ends(serve(auditor)) == dict.fromkeys(waiting, "finished")
+    assert [store.get(run).status for run in ("job", *waiting)] == ["failed", *["finished"] * 3]
+
+
+def test_a_handoff_of_a_workers_run_is_for_the_agent_that_it_names(
+    store: holdfast.Store, serve: Serve
+) -> None:
+    """Else a letter to the taker would give it to a worker of the giver. A program's handoff is for no worker."""
+
+    @holdfast.agent("auditor")
+    def auditor(run: holdfast.Run) -> None:
+        raise KeyError
+
+    store.submit("auditor", "job")
+    serve(auditor)
+    store.accept(store.handoff("job", to="writer"), as_="writing")
+    with pytest.raises(holdfast.InputsChanged, match="writer"):
+        store.submit("auditor", "writing")
+    assert store.submit("writer", "writing")
+    with holdfast.run("plain", store=store):
+        pass
+    store.accept(store.handoff("plain", to="writer"), as_="second")
+    with pytest.raises(holdfast.InputsChanged, match="agent"):
+        store.submit("writer", "second")
 
 
 def test_large_inputs_are_the_same_inputs_when_they_come_back(url: str, serve: Serve) -> None:

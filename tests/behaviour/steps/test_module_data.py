@@ -474,6 +474,52 @@ def test_an_imported_run_compares_with_what_it_brought(script: Script, url: str,
     assert paid == ["Ada"]
 
 
+# -- handoffs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hand_over(script: Script, url: str, tmp_path: Path) -> Callable[[list[str], str], holdfast.Store]:
+    """Runs a script that pays these people, and hands its run over to a run of the same name in another store."""
+
+    def given(people: list[str], call: str) -> holdfast.Store:
+        script(people, call)
+        document = json.loads(json.dumps(holdfast.store(url).handoff("a", to="b", seal=True)))
+        script.url = f"sqlite:///{tmp_path}/taker.db"
+        store = holdfast.store(script.url)
+        store.accept(document, as_="a")
+        paid.clear()
+        return store
+
+    return given
+
+
+Handed = Callable[[list[str], str], holdfast.Store]
+
+
+def test_a_taker_gives_nobody_the_receipt_of_another(script: Script, hand_over: Handed) -> None:
+    """A lambda's data tells its calls apart after a handoff, too: Zoe is paid, Ada and Bob have been."""
+    hand_over(["Ada", "Bob"], LAMBDA).close()
+    assert script(["Zoe", "Bob", "Ada"], LAMBDA) == receipts_of("Zoe", "Bob", "Ada")
+    assert paid == ["Zoe"]
+
+
+def test_a_taker_asks_before_an_effect_with_other_data(script: Script, hand_over: Handed) -> None:
+    """A function at module level: the call with the same data is answered, and for one with other data a person is asked.
+    If it is made then, it has an idempotency key of its own.
+    """
+    store = hand_over(["Ada", "Bob"], FUNCTION)
+    assert script(["Bob"], FUNCTION) == receipts_of("Bob")
+    with pytest.raises(holdfast.StepInDoubt, match=r"who='Ada' \(now 'Zoe'\)"):
+        script(["Bob", "Zoe"], FUNCTION)
+    assert paid == []
+    store.resolve("a", "pay", "retry")
+    assert script(["Bob", "Zoe"], FUNCTION) == receipts_of("Bob", "Zoe")
+    assert paid == ["Zoe"]
+    events = [contents_of(e.body) for e in store.events("a") if e.kind == Kind.STEP_STARTED]
+    assert len({one["idempotency_key"] for one in events}) == 2
+    store.close()
+
+
 # -- forks -------------------------------------------------------------------------------------------------------------
 
 

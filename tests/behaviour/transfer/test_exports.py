@@ -711,10 +711,17 @@ class Failing(Relay):
 def test_half_an_import_does_not_act_and_is_completed(
     here: holdfast.Store, there: holdfast.Store, file: Path, move: bool
 ) -> None:
-    """Wherever it fails: until it is whole nothing of it can be entered, and the same import goes on."""
+    """Wherever it fails: until it is whole nothing of it can be entered, and the same import goes on.
+
+    Its facts and pins are there then, each once.
+    """
     work(here, "daily", 2)
     here.fork("daily", as_="deep")
     work(here, "deep", 3)
+    with contextlib.suppress(KeyError), holdfast.run("deep", store=here) as run:
+        run.remember("it was remembered")
+        raise KeyError
+    pinned = here.pin("deep@at-2")
     here.export("deep", file, move=move)
     acting = "deep" if move else "deep~1"
     failures = 0
@@ -730,15 +737,17 @@ def test_half_an_import_does_not_act_and_is_completed(
             assert all(own(there, run) == own(here, run) for run in whole), (
                 "a copy is whole, or says it is not"
             )
-            for run in found:
+            for name in found:
                 with pytest.raises(RunSealed):
-                    holdfast.run(run, store=there).open()
-                if found[run] == "importing":
+                    holdfast.run(name, store=there).open()
+                if found[name] == "importing":
                     with pytest.raises((RunSealed, UnknownPoint)):  # or it has nothing to fork from yet
-                        there.fork(run, as_="x")
+                        there.fork(name, as_="x")
             assert not [f for f in there.examine() if f.verdict == "failure"]
     assert failures >= 4
     assert brought.run == acting
+    assert [fact.text for fact in there.memory.list()] == ["it was remembered"]
+    assert [(pin.run, pin.seq) for pin in there.pins()] == [("deep", pinned.seq)]
     work(there, acting, 4)
 
 

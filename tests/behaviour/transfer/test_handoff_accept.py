@@ -1,5 +1,6 @@
 """Accepting a handoff: the run that begins with it, its lineage, and what could not be carried over."""
 
+import contextlib
 import json
 import os
 from functools import partial
@@ -308,3 +309,73 @@ def test_a_file_that_the_giver_keeps_a_copy_of_can_be_brought(
     assert "holdfast artifacts giver --restore . --store" in loss.advice
     store.restore_artifacts("giver", to=".")
     assert (taking / "report.md").read_text() == "half of it"
+
+
+def test_a_taker_does_not_go_back_behind_its_handoff(tmp_path: Path) -> None:
+    """There it would not know what its giver has done, and pay again; the end of the handoff is a point like others."""
+    store = holdfast.store(tmp_path / "a.db")
+    ledger = tmp_path / "ledger"
+
+    def pay() -> None:
+        with ledger.open("a") as file:
+            file.write("paid\n")
+
+    def program(run: str) -> None:
+        with contextlib.suppress(KeyError), holdfast.run(run, store=store) as handle:
+            handle.once("pay", pay)
+            raise KeyError
+
+    program("giver")
+    taker = store.accept(store.handoff("giver"), as_="taker").run
+    upto = store.get(taker).head
+    assert upto > 1
+    program(taker)
+    for seq in range(1, upto):
+        with pytest.raises(holdfast.Misuse, match="began with a handoff"):
+            store.rewind(f"{taker}@#{seq}")
+        with pytest.raises(holdfast.Misuse, match="began with a handoff"):
+            store.fork(f"{taker}@#{seq}", as_="early")
+    store.rewind(f"{taker}@#{upto}")
+    store.fork(f"{taker}@#{upto}", as_="fork")
+    program(taker)
+    program("fork")
+    assert ledger.read_text() == "paid\n"
+
+
+def test_the_same_program_makes_the_givers_promise_its_own(tmp_path: Path) -> None:
+    """Its receiver has one promise, which the taker keeps; a second one of the same words is another promise."""
+    store = holdfast.store(tmp_path / "a.db")
+
+    def program(run: str, times: int = 1, *, keep: bool = False) -> None:
+        with contextlib.suppress(KeyError), holdfast.run(run, store=store) as handle:
+            made = [handle.promise("send the figures", to="receiver") for _ in range(times)]
+            if keep:
+                handle.keep(made[0])
+            raise KeyError
+
+    program("receiver", 0)
+    program("giver")
+    (promise,) = store.promises("giver").made
+    store.accept(store.handoff("giver"), as_="taker")
+    program("taker", keep=True)
+    program("taker", keep=True)
+    program("receiver", 0)
+    assert [(p.id, p.state) for p in store.promises("taker").made] == [(promise.id, "kept")]
+    assert [(p.id, p.state) for p in store.promises("receiver").received] == [(promise.id, "kept")]
+    program("taker", 2, keep=True)
+    assert len(store.promises("taker").made) == 2
+
+
+def test_the_context_after_several_handoffs_quotes_each_line_once(tmp_path: Path) -> None:
+    """A line of the first giver reads the same for every taker; each handoff quoted the one before it again."""
+    store = holdfast.store(tmp_path / "a.db")
+    with holdfast.run("r", store=store) as run:
+        run.decide('use "quotes"')
+    contexts = []
+    for giver, taker in (("r", "a"), ("a", "b"), ("b", "c")):
+        store.accept(store.handoff(giver), as_=taker)
+        contexts.append(store.context(taker).text)
+    wanted = next(line for line in contexts[0].splitlines() if "quotes" in line)
+    for text in contexts:
+        assert [line for line in text.splitlines() if "quotes" in line] == [wanted]
+        assert "\\" * 4 not in text

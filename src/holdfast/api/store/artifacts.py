@@ -66,18 +66,20 @@ class Files(Reading):
         *,
         paths: Iterable[str] = (),
         force: bool = False,
+        trust: bool = False,
         tell: Callable[[Restored], None] | None = None,
     ) -> list[Restored]:
         """Write a run's files, as of a place, to a directory or to their own paths.
 
         Returns what was done with each. A file on disk whose content the run never recorded is kept, unless
-        ``force``. ``tell`` is called when a file is complete and durable. Raises UnknownArtifact for one of
-        ``paths`` that the run did not make.
+        ``force``. A run that was imported names places that its sender chose: without a directory, ``trust``
+        writes there. ``tell`` is called when a file is complete and durable. Raises UnknownArtifact for one
+        of ``paths`` that the run did not make.
         """
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 
         row, seq = self._at(place)
-        wanted = Wanted(row.run, seq, None if to is None else os.fspath(to), frozenset(paths), force)
+        wanted = Wanted(row.run, seq, None if to is None else os.fspath(to), frozenset(paths), force, trust)
         return Restoring(self._port, wanted, tell).go()
 
     def orphans(self, root: "str | os.PathLike[str]") -> list[Stray]:

@@ -181,17 +181,21 @@ class Moving(Files):
         *,
         directory: bool = False,
         move: bool = False,
+        dry_run: bool = False,
     ) -> Exported:
         """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
         Any store can import it. With ``move`` the runs are sealed here and continue where the file is
         imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
-        process holds a run that is to move.
+        process holds a run that is to move. ``dry_run`` writes nothing: its result says what would
+        be written, and what could not go along (``losses``).
         """
         from holdfast.engine.transfer import export as exporting
-        from holdfast.exports.write import writing
+        from holdfast.exports.write import Preview, writing
 
         self._row(run)
+        if dry_run:
+            return exporting.preview(self._session, run, Preview(path), moves=move)
         with writing(path, directory=directory) as writer:
             return (exporting.move if move else exporting.export)(self._session, run, writer)
 

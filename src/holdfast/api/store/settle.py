@@ -75,16 +75,17 @@ class Settling(Reading):
         """
         if how in {"same", "new"}:
             return self._claim(run, step, how, asked, by=by or whoami())
+        if how not in {"done", "failed", "retry", "abandon"}:
+            raise Misuse(
+                problem=f"how={how!r} is not a way to resolve",
+                advice="use done, retry, failed or abandon; for a stopped call same, new or abandon",
+            )
         call = self._find(run, step, how)
         body: dict[str, Any] = {"how": how}
         if how == "done":
             body["value"] = loads(encode(value, what=f"value for {step!r}"))
         elif how == "failed":
             body["error"] = encode_failure(RuntimeError(message or "resolved as failed"))
-        elif how not in {"retry", "abandon"}:
-            raise Misuse(
-                problem=f"how={how!r} is not a way to resolve", advice="use done, retry, failed or abandon"
-            )
         check_may_act(self._port, self._row(run))
         content = {"kind": "resolve", "key": call.key, "how": how, "body": body, "by": by or whoami()}
         if not inbox.post(self._port, run, f"resolve-{call.key}", content, at=self._session.clock.wall()):

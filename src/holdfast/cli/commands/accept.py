@@ -17,7 +17,7 @@ from holdfast.model.handoff import Accepted, Loss
 from holdfast.views.handoff import carried_words
 
 
-@click.command(short_help="Start a run from a handoff.")
+@click.command()
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.option(
     "--as",

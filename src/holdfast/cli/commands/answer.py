@@ -7,9 +7,16 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_WAITING
-from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    PlaceArgument,
+    command_builder,
+    command_builder_for,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
-from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span, text
+from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Heading, Span, text
 from holdfast.cli.output.show_blocks import question_blocks
 from holdfast.core.people.questions import UnfitError, offered, read_typed
 from holdfast.errors import BadAnswer
@@ -21,8 +28,8 @@ from holdfast.views.questions import question_line, unanswered
 from holdfast.views.value_text import readable, status_word
 
 
-@click.command(short_help="Answer a run's question, or list its questions.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.argument("words", metavar="[ID] [VALUE]", nargs=-1)
 @click.option("--by", metavar="NAME", help="Who answers. Default: you.")
 @click.option(
@@ -33,9 +40,11 @@ from holdfast.views.value_text import readable, status_word
 )
 @common_options
 def command(
-    *, run: str, words: tuple[str, ...], by: str | None, reason: str, url: str | None, as_json: bool
+    *, run: str | None, words: tuple[str, ...], by: str | None, reason: str, url: str | None, as_json: bool
 ) -> int:
     """Answer a run's question. Without a value, list its questions; exit code 3 if one is open.
+
+    Without RUN, list the open questions of all runs, and the commands that answer them.
 
     ID is the question's id, like q2. You may leave it out while the run has one open question. VALUE is yes
     or no, a choice, a number, text or JSON, as the question asks; - reads it from stdin. The answer is
@@ -43,12 +52,15 @@ def command(
 
     \b
     Example:
+      holdfast answer
       holdfast answer debt-cycles
       holdfast answer debt-cycles yes
       holdfast answer debt-cycles q2 no --reason "too expensive"
     """  # noqa: D301 - click's own mark
-    run = run_only(run, "answer")
     store = open_existing(url)
+    if run is None:
+        return _list_all(store, command_builder(url), as_json=as_json)
+    run = run_only(run, "answer")
     open_questions = store.questions(run)
     id_, value = _parse(words, {asked.id for asked in open_questions})
     if value is None:
@@ -84,6 +96,27 @@ def _read(asked: OpenQuestion, value: str) -> Any:
 
 
 # -- output --------------------------------------------------------------------------------------------------
+
+
+def _list_all(store: Store, at: CommandBuilder, *, as_json: bool) -> int:
+    """The open questions of every run, oldest first."""
+    questions = store.questions()
+    if as_json:
+        render.show_json(
+            {"questions": [{"run": one.run, **as_plain(question_line(one))} for one in questions]}
+        )
+    elif not questions:
+        render.show([text("no run has an open question")])
+    else:
+        blocks: list[Block] = []
+        for run in dict.fromkeys(one.run for one in questions):
+            own = [one for one in questions if one.run == run]
+            blocks += [Gap()] if blocks else []
+            blocks += [Heading(run), *question_blocks([question_line(one) for one in own])]
+            choices = answer_choices(own, at)
+            blocks += [Commands(choices)] if choices else []
+        render.show(blocks)
+    return EXIT_WAITING if unanswered(questions) else EXIT_DONE
 
 
 def _list(store: Store, at: CommandBuilder, run: str, questions: list[OpenQuestion], *, as_json: bool) -> int:

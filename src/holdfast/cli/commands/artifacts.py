@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -38,8 +38,8 @@ from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import count, moment, size
 
 
-@click.command(short_help="List, restore or compare the files that a run made.")
-@click.argument("place", metavar="RUN[@POINT]")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN[@POINT]")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option(
     "--all",
@@ -51,6 +51,9 @@ from holdfast.views.value_text import count, moment, size
 @click.option("--restore", "to", metavar="DIR", help="Write the files to this directory.")
 @click.option("--in-place", is_flag=True, help="Write the files back to their own paths.")
 @click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
+@click.option(
+    "--trust", is_flag=True, help="With --in-place: write an imported run's files to the paths that it names."
+)
 @click.option("--orphans", "root", metavar="ROOT", help="List files below ROOT that no run has recorded.")
 @click.option(
     "--diff",
@@ -69,6 +72,7 @@ def command(
     to: str | None,
     in_place: bool,
     force: bool,
+    trust: bool,
     root: str | None,
     sides: tuple[str, str] | None,
     url: str | None,
@@ -99,7 +103,7 @@ def command(
     if sides is not None:
         return _diff(store, place, paths, sides, as_json=as_json)
     if to is not None or in_place:
-        return _restore(store, place, paths, to, force=force, as_json=as_json)
+        return _restore(store, place, paths, to, force=force, trust=trust, as_json=as_json)
     if every or (paths and not verify):
         return _history(store, place, paths, command_builder(url), as_json=as_json)
     return _list(store, place, paths, command_builder(url), verify=verify, as_json=as_json)
@@ -243,9 +247,16 @@ _OUTCOME_MOODS: Final[dict[str, Mood]] = {
 
 
 def _restore(
-    store: Store, place: str, paths: tuple[str, ...], to: str | None, *, force: bool, as_json: bool
+    store: Store,
+    place: str,
+    paths: tuple[str, ...],
+    to: str | None,
+    *,
+    force: bool,
+    trust: bool,
+    as_json: bool,
 ) -> int:
-    found = store.restore_artifacts(place, to, paths=paths, force=force)
+    found = store.restore_artifacts(place, to, paths=paths, force=force, trust=trust)
     if as_json:
         render.show_json({"store": store.url, "place": place, "files": as_plain(found)})
     elif not found:

@@ -2,15 +2,15 @@
 
 import click
 
-from holdfast.cli.options import common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Span
 from holdfast.cli.output.status_colours import status_span
 from holdfast.model.store_rows import Status, owner_name
 
 
-@click.command(short_help="Cancel a run.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument)
 @click.option("--reason", metavar="TEXT", default="", help="Why. Recorded, and passed to its program.")
 @click.option("--by", metavar="NAME", help="Who cancels it. Default: you.")
 @common_options

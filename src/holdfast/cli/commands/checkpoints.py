@@ -2,7 +2,7 @@
 
 import click
 
-from holdfast.cli.options import command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.views.checkpoints import CheckpointLine, checkpoint_lines
@@ -12,7 +12,7 @@ from holdfast.views.value_text import moment, size
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", cls=PlaceArgument)
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
 @common_options
 def command(*, run: str, tail: int | None, url: str | None, as_json: bool) -> None:

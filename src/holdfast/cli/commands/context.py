@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import click
 
-from holdfast.cli.options import common_options, open_existing
+from holdfast.cli.options import PlaceArgument, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Gap, Lines, Span, text
 from holdfast.model.context import BUDGET_TOKENS, STYLES, Style
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Show what a fresh model needs to continue a run.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument)
 @click.option(
     "--budget",
     type=click.IntRange(min=1),

@@ -5,7 +5,7 @@ import shlex
 import click
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
-from holdfast.cli.options import json_option, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, json_option, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -24,8 +24,8 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.value_text import count, size, status_word
 
 
-@click.command(short_help="Copy or move runs into another store, verified.")
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.command()
+@click.argument("runs", cls=PlaceArgument, nargs=-1, metavar="[RUN]...")
 @click.option(
     "--from",
     "--store",
@@ -131,6 +131,8 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
         else "copied"
     )
     told = f"{count(len(went), 'run')}: {count(report.events, 'event')} and {count(report.blobs, 'blob')}"
+    if report.facts or report.pins:
+        told += f", {count(report.facts, 'fact')} and {count(report.pins, 'pin')}"
     facts = [
         (label, [Span(told), Span(f"  {size(report.size_bytes)}", "dim")]),
         ("from", [Span(report.source)]),
@@ -143,6 +145,7 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
         facts.append(("sealed", [Span("the originals no longer act", "doubt")]))
     elif went and not report.move and not report.dry_run:
         facts.append(("sealed", [Span("the copies do not act; the originals continue", "dim")]))
+    facts += [("lost", [Span(loss, "doubt")]) for loss in report.losses]
     if report.refused:
         facts.append(("refused", [Span(count(len(report.refused), "run"), "bad")]))
     return facts

@@ -42,7 +42,7 @@ class DemoOptions(NamedTuple):
     as_json: bool
 
 
-@click.command("demo", epilog=EPILOG, short_help="Kill an agent at work and watch it continue.")
+@click.command("demo", epilog=EPILOG)
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Repeat the kills of this seed. Default: a random one."
 )

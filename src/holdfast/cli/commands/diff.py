@@ -4,7 +4,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.diff_blocks import diff_blocks
 from holdfast.core.lineage.points import parse_place
@@ -14,9 +14,9 @@ from holdfast.views.steps import list_steps
 from holdfast.views.value_text import count
 
 
-@click.command(short_help="Show the differences between two points of any runs.")
-@click.argument("a", metavar="RUN[@POINT]")
-@click.argument("b", metavar="[RUN[@POINT]|POINT]", required=False)
+@click.command()
+@click.argument("a", cls=PlaceArgument, metavar="RUN[@POINT]")
+@click.argument("b", cls=PlaceArgument, metavar="[RUN[@POINT]|POINT]", required=False)
 @click.option("--state", "only_state", is_flag=True, help="Only the changes of the state, all of them.")
 @click.option("--events", "only_events", is_flag=True, help="Only the events in between, all of them.")
 @common_options

@@ -50,7 +50,7 @@ class Repaired(NamedTuple):
     repairs: list[str]
 
 
-@click.command(short_help="Check a store for damage.")
+@click.command()
 @click.option(
     "--fix",
     is_flag=True,

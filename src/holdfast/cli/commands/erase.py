@@ -6,7 +6,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Span
 from holdfast.errors import Corrupt, UnknownRun
@@ -14,8 +14,8 @@ from holdfast.model.exports import Erased
 from holdfast.views.value_text import ago, count, size, status_word
 
 
-@click.command(short_help="Remove every trace of a run, for good.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument)
 @click.option("--flatten", is_flag=True, help="Give forks of it their own copy of its history first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common_options

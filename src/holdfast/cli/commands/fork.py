@@ -8,16 +8,16 @@ import click
 from holdfast.api.store.change_runs import Repeats
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
-from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
+from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option, show_cost
 from holdfast.model.artifacts import Restored
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Make a new run from a point of this one.")
-@click.argument("place", metavar="RUN[@POINT]")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN[@POINT]")
 @click.option("--as", "name", required=True, metavar="ID", help="The new run's id.")
 @click.option(
     "--override",
@@ -26,6 +26,7 @@ from holdfast.views.json_shape import as_plain
     metavar="STEP=JSON",
     help="Replace the recorded outcome of a step, by its name or key.",
 )
+@click.option("--dry-run", is_flag=True, help="Show what that throws away and what stays; change nothing.")
 @effects_option
 @click.option("--files", metavar="DIR", help="Write the run's files as of that point to this directory.")
 @click.option("--force", is_flag=True, help="Overwrite files there that another program changed.")
@@ -35,6 +36,7 @@ def command(
     place: str,
     name: str,
     overrides: tuple[str, ...],
+    dry_run: bool,
     effects: Repeats,
     files: str | None,
     force: bool,
@@ -56,6 +58,9 @@ def command(
       holdfast fork debt-cycles@44 --as try-e --effects again
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
+    if dry_run:
+        show_cost(store, place, effects, verb="does without", as_json=as_json)
+        return
     told: list[Restored] = []
     info = store.fork(
         place,

@@ -12,7 +12,7 @@ from orjson import OPT_INDENT_2, dumps
 from holdfast.api.store.private_files import private
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Heading, Span
 from holdfast.core.transfer.handoff import SCHEMA, markdown, read_document
@@ -24,8 +24,8 @@ SUFFIX = ".handoff.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
-@click.command(short_help="Write what another agent needs to take a run over.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.option("--to", "to", metavar="NAME", default="", help="Who continues: an agent, a team, a person.")
 @click.option("--seal", is_flag=True, help="Seal the run here: it no longer acts.")
 @click.option("--keep", is_flag=True, help="Leave the run as it is: it may continue too.")

@@ -11,7 +11,7 @@ from holdfast.model.exports import Imported
 from holdfast.views.value_text import count
 
 
-@click.command(name="import", short_help="Import an exported run into this store.")
+@click.command(name="import")
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--as", "name", metavar="ID", help="The id of the run that continues here. Default: RUN~1.")
 @click.option(
@@ -74,7 +74,10 @@ def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
     if made.children:
         facts.append(("children", [Span(", ".join(made.children))]))
     written = f"{count(made.events, 'event')} and {count(made.blobs, 'blob')}"
-    facts.append(("brought", [Span(written if made.events else "nothing new: the store had everything")]))
+    if made.facts or made.pins:
+        written += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin')}"
+    is_new = made.events or made.facts or made.pins
+    facts.append(("brought", [Span(written if is_new else "nothing new: the store had everything")]))
     facts.append(("sha256", [Span(made.sha256, "dim")]))
     if made.moved and made.owner:  # a fork has its own keys, so its calls cannot be mistaken for the owner's
         facts.append(("acts as", [Span(made.owner), Span(": recorded beside its idempotency keys", "dim")]))

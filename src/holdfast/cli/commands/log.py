@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from holdfast.cli.options import common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Column, Span, Table, text
 from holdfast.cli.output.day_printer import DayPrinter
@@ -19,7 +19,7 @@ _NAME_MOST: Final = 28
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", cls=PlaceArgument)
 @click.option(
     "--kind",
     "kinds",

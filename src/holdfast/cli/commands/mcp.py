@@ -25,7 +25,7 @@ PORT: Final = 7373
 TOKEN_CHARS_MIN: Final = 16
 
 
-@click.command(short_help="Serve agents over MCP: a state that survives their session.")
+@click.command()
 @click.option(
     "--http", is_flag=True, help="Listen on 127.0.0.1 instead of stdin, for clients that have the token."
 )

@@ -37,7 +37,7 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="List, show, edit, forget and move facts.")
+@click.command()
 @click.argument("fact", required=False)
 @click.option("--scope", metavar="NAME", help="Only facts of this scope and those below it.")
 @click.option(

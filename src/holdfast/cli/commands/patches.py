@@ -18,7 +18,7 @@ _EVERYTHING = 1 << 40
 _WORDS = {True: "new", False: "old", None: "not asked"}
 
 
-@click.command(short_help="List which runs still need the old branch of run.patched(NAME).")
+@click.command()
 @click.argument("name", required=False)
 @common_options
 def command(*, name: str | None, url: str | None, as_json: bool) -> int:

@@ -8,7 +8,7 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -35,8 +35,8 @@ _LARGEST_MAX: Final = 5
 _UNUSED: Final = "no journal and no inbox refers to them"
 
 
-@click.command(short_help="Delete old states and records, and free the space.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted, what stays and why.")
 @click.option(
     "--keep-checkpoints",

@@ -18,7 +18,7 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="Find facts that match a question.")
+@click.command()
 @click.argument("query")
 @click.option(
     "--limit", "-k", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="At most N."

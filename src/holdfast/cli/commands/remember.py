@@ -11,7 +11,7 @@ from holdfast.model.facts import Fact
 from holdfast.views.json_shape import as_plain
 
 
-@click.command(short_help="Store a fact that outlives its run.")
+@click.command()
 @click.argument("text")
 @click.option(
     "--scope",

@@ -11,7 +11,7 @@ from orjson import loads
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
-from holdfast.cli.options import child_url, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, child_url, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Gap, Lines, Span
 from holdfast.cli.relaunch import launch_of, trusted
@@ -42,10 +42,8 @@ class _WithProgram(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(
-    cls=_WithProgram, short_help="Run today's program over recorded journals; nothing is made or written."
-)
-@click.argument("runs", nargs=-1, required=True)
+@click.command(cls=_WithProgram)
+@click.argument("runs", cls=PlaceArgument, nargs=-1, required=True)
 @common_options
 @click.pass_context
 def command(ctx: click.Context, *, runs: tuple[str, ...], url: str | None, as_json: bool) -> int:

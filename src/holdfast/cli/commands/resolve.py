@@ -9,7 +9,7 @@ import click
 
 from holdfast.api.store.store import How, Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_WAITING, RefusedError
-from holdfast.cli.options import command_builder_for, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder_for, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span, text
 from holdfast.cli.output.show_blocks import doubt_blocks, stopped_blocks
@@ -50,7 +50,7 @@ class Target(NamedTuple):
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", cls=PlaceArgument)
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--done", "done", metavar="JSON", help="It happened, and returned this; - reads it from stdin.")
 @click.option("--retry", is_flag=True, help="It did not happen: let it run again, under the same key.")
@@ -174,6 +174,13 @@ def _targets(
         return [Target(step) for step in steps]
     if how == "abandon" and not open_doubts and len(undecided) == 1:
         return [Target(undecided[0].effects[0].key)]
+    if not doubts and undecided:
+        id_ = undecided[0].effects[0].id
+        raise RefusedError(
+            f"nothing is in doubt in run {run}: it stopped before {undecided[0].step!r}, which may be {id_}",
+            f"`holdfast resolve {run} {id_} --same`, `holdfast resolve {run} {id_} --new` or "
+            f"`holdfast resolve {run} {id_} --abandon`",
+        )
     return [Target(_only(run, doubts).key)]
 
 

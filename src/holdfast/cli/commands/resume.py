@@ -11,9 +11,11 @@ from typing import Any, NoReturn
 import click
 
 from holdfast.api.store.store import Store
-from holdfast.cli.errors import RefusedError
+from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import (
+    PlaceArgument,
     child_url,
+    command_builder,
     command_builder_for,
     common_options,
     open_existing,
@@ -32,11 +34,12 @@ from holdfast.cli.output.blocks import (
     Span,
     Table,
 )
+from holdfast.cli.output.picker import Choice, can_pick, pick
 from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
 from holdfast.core.journal.fold import fold
-from holdfast.core.journal.run_status import SET_ASIDE
+from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.core.text.times import ago, moment
 from holdfast.errors import Corrupt, RunHeld
 from holdfast.model.event_fields import contents_of
@@ -57,14 +60,27 @@ from holdfast.views.resume_plan import (
     saved_line,
     trust_line,
 )
+from holdfast.views.rewind_cost import changed_call_choices
+from holdfast.views.runs import RunLine, position_words, run_line, sign_words
 from holdfast.views.value_text import count, status_word
 
 _EVERYTHING = 1 << 40
+_PICKS_MAX = 200
+_RESUMABLE = (
+    Status.FAILED,
+    Status.INTERRUPTED,
+    Status.IN_DOUBT,
+    Status.DIVERGED,
+    Status.PARKED,
+    NOT_BEGUN,
+    "crashed",
+    "stale",
+)
 _OVER = OVER | {Status.SEALED, Status.IMPORTING, Status.QUEUED, SET_ASIDE}
 
 
-@click.command(short_help="Start a run's program again, in its own directory.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.option("--last", is_flag=True, help="The newest run that has started and is not finished.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen; start nothing.")
 @click.option(
@@ -92,12 +108,12 @@ def command(
 ) -> None:
     """Start the program of a run's last attempt again: same interpreter, arguments and directory.
 
-    It opens this run, even if it asks for another id of the same lineage, and continues it. Output, signals
-    and exit code are the program's own.
+    Without RUN, you pick one on a terminal: newest first, type to filter.
 
-    A foreign command is shown and not started. Foreign commands came with an import or a copy, are in a store
-    that belongs to another user, or were recorded in a shared store by another host or user. Start one with
-    --trust, or with yes on a terminal.
+    It opens this run, even if it asks for another id of the same lineage, and continues it. Output, signals
+    and exit code are the program's own. A foreign command is shown and not started. Foreign commands came
+    with an import or a copy, are in a store that belongs to another user, or were recorded in a shared store
+    by another host or user. Start one with --trust, or with yes on a terminal.
 
     \b
     Example:
@@ -105,17 +121,18 @@ def command(
       holdfast resume debt-cycles
       holdfast resume debt-cycles --accept file:data.csv
       holdfast resume imported-run --trust
+      holdfast resume
       holdfast resume --last
     """  # noqa: D301 - click's own mark
-    if (run is None) != last:
-        raise click.UsageError("name one run, or ask for --last" if last else "name a run, or use --last")
+    if run is not None and last:
+        raise click.UsageError("name one run, or ask for --last")
     if as_json and not dry_run:
         raise click.UsageError("--json shows the plan, and goes with --dry-run")
     if (accept or trusts) and dry_run:
         given = "--accept" if accept else "--trust"
         raise click.UsageError(f"{given} is recorded at once, and does not go with --dry-run")
     store = open_existing(url)
-    info = _check(store, store.get(run_only(run, "resume")) if run is not None else _last(store))
+    info = _check(store, _chosen(store, run, url, last=last))
     events = store.events(info.run)
     environ = {"HOLDFAST_RUN": info.run, "HOLDFAST_URL": child_url(url)}
     event = _last_attempt(info.run, events)
@@ -146,10 +163,17 @@ def command(
     if as_json:
         render.show_json({"store": store.url, **as_plain(plan)})
     else:
-        render.show(_blocks(plan, command_builder_for(store, info.run, url)))
+        at = command_builder_for(store, info.run, url)
+        render.show(_blocks(plan, at) + _changed_call(plan, events, url))
 
 
 # -- choose the run ------------------------------------------------------------------------------------------
+
+
+def _chosen(store: Store, run: str | None, url: str | None, *, last: bool) -> RunInfo:
+    if last:
+        return _last(store)
+    return store.get(_picked(store, url) if run is None else run_only(run, "resume"))
 
 
 def _last(store: Store) -> RunInfo:
@@ -158,6 +182,35 @@ def _last(store: Store) -> RunInfo:
             return info
     raise RefusedError(
         f"every run in {store.url} is finished, or has never started", "`holdfast runs` lists what is there"
+    )
+
+
+def _picked(store: Store, url: str | None) -> str:
+    """The run that a person picks, newest first. Off a terminal, the runs are listed, and none is started."""
+    lines = [
+        run_line(one, now=store.now())
+        for one in store.overview(statuses=_RESUMABLE, limit=_PICKS_MAX)
+        if one.view is not None and one.view.attempts
+    ]
+    if not lines:
+        raise RefusedError(f"no run in {store.url} can be resumed", "`holdfast runs` lists what is there")
+    if render.can_ask() and can_pick():
+        return pick("resume", [Choice(line.run, _notes(line)) for line in lines])
+    rows = [(Span(line.run, "strong"), *_notes(line)) for line in lines]
+    columns = (Column("RUN"), Column("STATUS"), Column("POSITION"), Column("LAST SIGN"), Column("GOAL"))
+    newest = command_builder(url).holdfast("resume", lines[0].run)
+    render.show([Table(columns, rows), Gap(), Commands([(newest, "the newest")])])
+    raise RefusedError(
+        "which run is to be resumed?", "name it, or use `holdfast resume --last`", code=EXIT_MISUSE
+    )
+
+
+def _notes(line: RunLine) -> tuple[Span, ...]:
+    return (
+        status_span(line.status),
+        Span(position_words(line)),
+        Span(sign_words(line), "dim"),
+        Span(line.goal, "dim"),
     )
 
 
@@ -395,6 +448,14 @@ def _again_row(repeat: Repeat) -> tuple[Span, ...]:
         Span(f"{why}, {count(repeat.tries, 'try', 'tries')}", mood_of(repeat.why)),
         Span(repeat.detail, "dim"),
     )
+
+
+def _changed_call(plan: ResumeLines, events: Sequence[Event], url: str | None) -> list[Block]:
+    """If the program stopped at a changed model call: what goes on from before it, in one command."""
+    choices: Sequence[tuple[str, str]] = ()
+    if plan.status == Status.DIVERGED:
+        choices = changed_call_choices(plan.run, events, command_builder(url))
+    return [Gap(), Heading("It stopped at a changed model call"), Commands(choices)] if choices else []
 
 
 def _command(plan: ResumeLines) -> list[Block]:

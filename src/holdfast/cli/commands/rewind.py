@@ -3,13 +3,12 @@
 import click
 
 from holdfast.api.store.change_runs import Repeats
-from holdfast.api.store.store import Store
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
-from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option
+from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option, show_cost
 from holdfast.core.lineage.points import parse_place
 from holdfast.model.artifacts import Restored
 from holdfast.model.run_info import Rewound
@@ -17,8 +16,9 @@ from holdfast.views.json_shape import as_plain
 from holdfast.views.value_text import count
 
 
-@click.command(short_help="Move a run's head back to a point.")
-@click.argument("place", metavar="RUN@POINT")
+@click.command()
+@click.argument("place", cls=PlaceArgument, metavar="RUN@POINT")
+@click.option("--dry-run", is_flag=True, help="Show what that throws away and what stays; change nothing.")
 @effects_option
 @click.option(
     "--messages",
@@ -27,7 +27,6 @@ from holdfast.views.value_text import count
     show_default=True,
     help="Messages that the run sent after the point: keep them delivered, or take back the unread ones.",
 )
-@click.option("--dry-run", is_flag=True, help="List what is after the point, and change nothing.")
 @click.option("--files", is_flag=True, help="Restore the run's files as of that point, in place.")
 @click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
 @common_options
@@ -60,7 +59,7 @@ def command(
         raise RefusedError(f"{place} names no point to go back to", f"write {place}@44", code=EXIT_MISUSE)
     store = open_existing(url)
     if dry_run:
-        _foresee(store, place, effects, as_json=as_json)
+        show_cost(store, place, effects, verb="throws away", as_json=as_json)
         return
     told: list[Restored] = []
     rewound = store.rewind(
@@ -91,22 +90,11 @@ def command(
     render.show([*blocks, Facts(facts), Gap(), Commands([(tree, "the branches")])])
 
 
-def _foresee(store: Store, place: str, effects: Repeats, *, as_json: bool) -> None:
-    """Show what a rewind to this place would leave behind."""
-    behind = store.effects_behind(place)
-    if as_json:
-        render.show_json({"store": store.url, "dry_run": True, **as_fields(behind, effects)})
-        return
-    facts = [("dry run", [Span(f"nothing was changed; to {place.partition('@')[2]}")])]
-    listed = effect_facts(behind, effects) or [("effects", [Span("none after that point", "dim")])]
-    render.show([Facts([*facts, *listed])])
-
-
 def _letter_facts(rewound: Rewound) -> list[tuple[str, list[Span]]]:
     """What became of the letters: one line each for those kept, unread again and taken back."""
     kept, again, back = len(rewound.letters.kept), len(rewound.letters.again), len(rewound.taken_back)
     lines = [
-        ("answers", kept, "letter", f"to what came after it: read by {rewound.kept}"),
+        ("answers", kept, "letter", f"to questions and steps after it: {rewound.kept} has them"),
         ("unread", again, "message", "received after that point: in the inbox again"),
         ("taken back", back, "message", f"sent after that point: {', '.join(sorted({*rewound.taken_back}))}"),
     ]

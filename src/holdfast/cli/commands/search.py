@@ -19,7 +19,7 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="Search the history of all runs.")
+@click.command()
 @click.argument("query")
 @click.option("--run", metavar="RUN", help="Only the history of this run.")
 @click.option(

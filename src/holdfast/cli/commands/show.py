@@ -6,7 +6,13 @@ import click
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import RefusedError
-from holdfast.cli.options import command_builder, command_builder_for, common_options, open_existing
+from holdfast.cli.options import (
+    PlaceArgument,
+    command_builder,
+    command_builder_for,
+    common_options,
+    open_existing,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
@@ -22,8 +28,8 @@ from holdfast.views.run_summary import child_lines, summarize
 from holdfast.views.value_text import status_word
 
 
-@click.command(short_help="Show a run in full, or one point or event of it.")
-@click.argument("run")
+@click.command()
+@click.argument("run", cls=PlaceArgument)
 @click.option(
     "--steps",
     type=click.IntRange(min=0),

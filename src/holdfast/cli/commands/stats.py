@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from holdfast.cli.options import command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -40,8 +40,8 @@ _LINES_MAX: Final = 10
 _FAILURES_MAX: Final = 5
 
 
-@click.command(short_help="Count what runs did: tools, time, failures, replays.")
-@click.argument("run", required=False)
+@click.command()
+@click.argument("run", cls=PlaceArgument, required=False)
 @click.option(
     "--by",
     type=click.Choice(tuple(ORDERS)),

@@ -10,7 +10,7 @@ from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.cli.output.status_colours import status_span
 
 
-@click.command(short_help="Queue a run for a worker.")
+@click.command()
 @click.argument("agent")
 @click.argument("run", metavar="ID")
 @click.option("--inputs", default=None, metavar="JSON", help="The agent's arguments, by name.")

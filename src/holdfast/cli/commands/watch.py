@@ -9,10 +9,7 @@ from holdfast.cli.options import child_url, common_options
 CRASHES_MAX = 5
 
 
-@click.command(
-    short_help="Restart a command when it crashes; stop when it needs a person.",
-    context_settings={"allow_interspersed_args": False},
-)
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--max-crashes",
     type=click.IntRange(min=1),

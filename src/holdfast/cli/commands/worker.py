@@ -37,7 +37,7 @@ _MOODS: Final[dict[str, Mood]] = {
 _LOOK_S: Final = 0.2
 
 
-@click.command(short_help="Run what is queued, orphaned or answered.")
+@click.command()
 @click.argument("modules", metavar="MODULE...", nargs=-1, required=True)
 @click.option(
     "--agent",

@@ -1,14 +1,22 @@
 """Effects after a point, for the output of ``fork`` and ``rewind``."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from holdfast.cli.output.blocks import Mood, Span
+from holdfast.cli.output import render
+from holdfast.cli.output.blocks import Block, Column, Facts, Gap, Mood, Span, Table
+from holdfast.cli.output.status_colours import status_span
 from holdfast.core.lineage.later_effects import REPEATS
+from holdfast.core.lineage.points import find_event, parse_place
 from holdfast.model.run_info import EffectBehind
+from holdfast.views.json_shape import as_plain
+from holdfast.views.rewind_cost import rewind_cost
 from holdfast.views.value_text import count
+
+if TYPE_CHECKING:
+    from holdfast.api.store.store import Store
 
 effects_option: Final[Callable[[Any], Any]] = click.option(
     "--effects",
@@ -63,6 +71,33 @@ def as_fields(
     repeatable = [one.step for one in behind if one.effect == "once" and one.how == "done"]
     told = {"effects": effects, "behind": [one._asdict() for one in behind], "repeatable": repeatable}
     return {**told, "later_children": list(later_children)}
+
+
+def show_cost(store: "Store", place: str, effects: str, *, verb: str, as_json: bool) -> None:
+    """What lies behind a point: what is thrown away, and what happens to each effect. Changes nothing."""
+    named = parse_place(place)
+    events = store.events(named.run)
+    event = events[-1] if named.is_head else find_event(events, named)
+    if event is None:
+        raise store.absence(named, events, events[-1].seq)
+    cost = rewind_cost(named.run, events, event.seq)
+    if as_json:
+        shown = {**as_plain(cost), "effects": effects, "behind": as_plain(cost.effects)}
+        render.show_json({"store": store.url, "dry_run": True, **shown})
+        return
+    then = {"answer": "the same call is answered from the record", "ask": "you decide about the same call"}
+    rows = [
+        (
+            Span(line.name),
+            Span(line.arguments, "dim"),
+            status_span(line.outcome),
+            Span(then.get(effects, "may happen again") if line.outcome == "done" else then["ask"], "doubt"),
+        )
+        for line in cost.effects
+    ]
+    columns = (Column("EFFECT"), Column("ARGUMENTS", grows=True), Column("OUTCOME"), Column("THEN"))
+    table: list[Block] = [Gap(), Table(columns, rows)] if rows else []
+    render.show([Facts([("behind it", [Span(cost.place, "strong"), Span(f": {cost.words(verb)}")])]), *table])
 
 
 def _names(steps: Sequence[str]) -> str:

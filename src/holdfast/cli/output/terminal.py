@@ -58,6 +58,7 @@ _ASCII: Final = str.maketrans(
         "\u00d7": "x",
         "µ": "u",
         "→": ">",
+        "▏": "_",
         "━": "=",
     }
 )
@@ -273,6 +274,17 @@ class ScreenDisplay(_InPlace):
             SystemClock.sleep(min(left_s, _RESIZE_S))
             if self._screen.console.size != self._size:
                 self.show(self._blocks, is_news=False)
+
+
+class DrawnBlocks(_InPlace):
+    """Blocks drawn in place, below what was there before, and gone at the end."""
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file, screen=False)
+
+    def show(self, blocks: Iterable[Block]) -> None:
+        """Draw the blocks over the previous ones."""
+        self._live.update(self._screen.page(blocks), refresh=True)
 
 
 class DrawnProgressBar(_InPlace):

@@ -51,7 +51,7 @@ class ArtifactFold(FeatureFold):
         maker = (body["facts"] or {}).get("step", "")
         call = calls.get(maker)
         # A mark has no intent (seq 0). A file made after a mark is taken as the work of the last step.
-        step = call.name if call is not None and call.seq else last_step
+        step = call.name if call is not None and call.seq else last_step if maker else ""
         self.add_version(_version_of(event, body, points, step))
         self.under_way.pop(event.key, None)
 

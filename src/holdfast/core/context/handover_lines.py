@@ -1,7 +1,10 @@
 """The lines of a context about other runs: what was handed over, what was lost on the way, and promises."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
 
 from holdfast.core.context.inline_text import Words
 from holdfast.core.context.sentences import SECTIONS
@@ -20,6 +23,21 @@ _PHRASES: Final = {
     ("received", "kept"): "was kept",
     ("received", "broken"): "was broken",
 }
+
+
+_WRAPPED: Final = re.compile(r'(\w+|"(?:[^"\\]|\\.)*"): ("(?:[^"\\]|\\.)*")')
+"""A line of a handoff that was in the handoff before it: its subject, and its text in quotes."""
+
+
+def _first_hand(about: str, text: str) -> tuple[str, str]:
+    """A line of a summary as its first run wrote it. Each handoff would quote the one before it again."""
+    while about == SECTIONS["handed"][0] and (wrapped := _WRAPPED.fullmatch(text)):
+        name, quote = wrapped.groups()
+        try:
+            about, text = loads(name) if name[0] == '"' else name, loads(quote)
+        except JSONDecodeError:  # it was shortened in the middle of an escape
+            break
+    return about, text
 
 
 class HandoverLines:
@@ -41,9 +59,10 @@ class HandoverLines:
                     facts["quote2"] = self._quote(str(document["to"]))
                 yield self._say("giver", [mark.seq], **facts)
                 for item in document["summary"]:
-                    if item["about"] != SECTIONS["goal"][0]:
-                        text = self._quote(str(item["text"]), 2)
-                        yield self._say("handed", [mark.seq], name=self._name(str(item["about"])), quote=text)
+                    about, text = _first_hand(str(item["about"]), str(item["text"]))
+                    if about != SECTIONS["goal"][0]:
+                        quote = self._quote(text, 2)
+                        yield self._say("handed", [mark.seq], name=self._name(about), quote=quote)
             for loss in contents_of(mark.body).get("losses", ()):
                 yield self._say(
                     "lost",

@@ -27,6 +27,7 @@ from holdfast.core.diff.diff_types import (
     Turn,
 )
 from holdfast.core.journal.fold import View
+from holdfast.core.llm.conversation_fold import CONVERSATION
 from holdfast.core.llm.message_shapes import call_text, message_line, role_of
 from holdfast.core.steps.identity import split_key
 from holdfast.core.text.value_text import count, one_line, readable
@@ -175,11 +176,29 @@ class _Walk:
     def _mark(self, event: Event) -> Ended:
         body = contents_of(event.body)
         if event.name in {MESSAGES, DROPPED, MENDED}:
-            self.said.append((event.name, self._read(body)))
+            value = self._read(body)
+            if event.name == MENDED:
+                gone = max(0, self._messages_before(event) - body["keep"])
+                value = {"last": gone, "added": value}
+            self.said.append((event.name, value))
             text = _turns_text(*self.said[-1])
         else:
             text = f'{_MARK_WORDS.get(event.name, event.name)} "{_mark_text(body)}"'
         return Ended(event, self._view.points, text, "", False, True, _digest(body), "", 0.0)
+
+    def _messages_before(self, mended: Event) -> int:
+        """How many messages the conversation had when this repair replaced its end."""
+        number = 0
+        for said in CONVERSATION.of(self._view).messages:
+            if said.seq == mended.seq:
+                break
+            body = contents_of(said.body or b"{}")
+            value = self._read(body)
+            if said.is_drop:
+                number = max(0, number - value["first"])
+            else:
+                number = len(value) + (number if said.mends_upto is None else body["keep"])
+        return number
 
     def _outcome(self, event: Event) -> Ended:
         body = contents_of(event.body)
@@ -263,26 +282,30 @@ def _mark_text(body: dict[str, Any]) -> str:
 
 def _turns_text(name: str, value: Any) -> str:
     turns = _as_turns("a", name, value)
-    if name == DROPPED or not turns:
-        return f"dropped {count(sum(turn.times for turn in turns), 'message')}"
-    return (
-        f'added the message "{turns[0].line}"' if len(turns) == 1 else f"added {count(len(turns), 'message')}"
-    )
+    dropped = sum(turn.times for turn in turns if turn.kind == "dropped")
+    added = [turn for turn in turns if turn.kind == "added"]
+    told = [f"dropped {count(dropped, 'message')}"] if dropped or not added else []
+    if added:
+        told.append(
+            f'added the message "{added[0].line}"'
+            if len(added) == 1
+            else f"added {count(len(added), 'message')}"
+        )
+    return " and ".join(told)
 
 
 def _as_turns(side: Literal["a", "b"], name: str, value: Any) -> list[Turn]:
     if name == DROPPED:
-        times = value["first"]
-        return [
-            Turn(
-                side,
-                "dropped",
-                "",
-                "the oldest message" if times == 1 else f"the oldest {times:,} messages",
-                times,
-            )
-        ]
+        return [_dropped(side, "oldest", value["first"])]
+    if name == MENDED:
+        gone = [_dropped(side, "newest", value["last"])] if value["last"] else []
+        return [*gone, *_as_turns(side, MESSAGES, value["added"])]
     return [Turn(side, "added", role_of(message) or "", message_line(message)) for message in value]
+
+
+def _dropped(side: Literal["a", "b"], which: str, times: int) -> Turn:
+    line = f"the {which} message" if times == 1 else f"the {which} {times:,} messages"
+    return Turn(side, "dropped", "", line, times)
 
 
 def _digest(body: dict[str, Any]) -> bytes:

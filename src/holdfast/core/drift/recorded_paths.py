@@ -17,6 +17,7 @@ class RecordedPaths:
     """Calls that wait for the program to ask for them. Marks have no intent, and so no path."""
 
     def __init__(self, calls: Iterable[Call], intent_of: Callable[[Call], bytes]) -> None:
+        self.is_empty = True
         self._by_path: dict[int, list[Call]] = {}
         self._by_point: dict[tuple[str, str], list[Call]] = {}
         """Calls of older journals, which have no paths.
@@ -26,6 +27,7 @@ class RecordedPaths:
         for call in calls:
             if not call.seq or not call.is_waiting:
                 continue
+            self.is_empty = False
             fields = fields_of(intent_of(call))
             if "path" in fields:
                 self._by_path.setdefault(fields["path"], []).append(call)

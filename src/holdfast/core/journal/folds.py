@@ -19,6 +19,8 @@ class Row(NamedTuple):
     name: str
     place: str
     """``module:class``, below ``holdfast.core``."""
+    history: str
+    """What forks, rewinds, compactions and moves do with it: a key of ``core/lineage/history_rules.py``."""
     keys: tuple[str, ...]
     """Its keys in the data of a view. A snapshot that has one of them needs this fold."""
     kinds: tuple[str, ...] = ()
@@ -34,17 +36,19 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    Row("plan", "reports.plan_fold:PlanFold", ("plan",), marks=("plan",)),
-    Row("notes", "reports.note_fold:NoteFold", ("notes",), marks=("decision", "discovery")),
+    Row("plan", "reports.plan_fold:PlanFold", "reasoning", ("plan",), marks=("plan",)),
+    Row("notes", "reports.note_fold:NoteFold", "reasoning", ("notes",), marks=("decision", "discovery")),
     Row(
         "conversation",
         "llm.conversation_fold:ConversationFold",
+        "conversation",
         ("messages",),
         marks=(MESSAGES, DROPPED, MENDED),
     ),
     Row(
         "model",
         "llm.model_fold:ModelFold",
+        "model",
         ("partials",),
         kinds=(Kind.STREAM_CHUNK,),
         parts=("model",),
@@ -52,28 +56,34 @@ ROWS: Final = (
     Row(
         "budget",
         "budget.budget_fold:BudgetFold",
+        "spending",
         ("spent", "warned"),
         kinds=(Kind.BUDGET_WARNED, Kind.RUN_REWOUND),
         parts=("usage",),
     ),
-    Row("waits", "people.wait_fold:WaitFold", ("waits",), kinds=(Kind.WAIT_STARTED, Kind.WAIT_ENDED)),
+    Row(
+        "waits", "people.wait_fold:WaitFold", "waits", ("waits",), kinds=(Kind.WAIT_STARTED, Kind.WAIT_ENDED)
+    ),
     Row(
         "questions",
         "people.question_fold:QuestionFold",
+        "questions",
         ("questions", "asked"),
         kinds=(Kind.QUESTION_ASKED, Kind.QUESTION_ANSWERED),
     ),
     Row(
         "promises",
         "people.promises:PromiseFold",
+        "promises",
         ("promises",),
         kinds=(Kind.PROMISE_MADE, Kind.PROMISE_SETTLED, Kind.PROMISE_TOLD),
         calls=(Kind.PROMISE_MADE, Kind.PROMISE_SETTLED),
     ),
-    Row("messages", "", (), calls=(Kind.MESSAGE_RECEIVED,)),
+    Row("messages", "", "messages", (), calls=(Kind.MESSAGE_RECEIVED,)),
     Row(
         "premises",
         "premises.noted_premises:PremiseFold",
+        "premises",
         ("premises",),
         kinds=(Kind.PREMISE_NOTED, Kind.PREMISE_BROKEN),
         calls=(Kind.PREMISE_NOTED,),
@@ -83,12 +93,14 @@ ROWS: Final = (
     Row(
         "artifacts",
         "artifacts.versions:ArtifactFold",
+        "artifacts",
         ("artifacts",),
         kinds=(Kind.PREMISE_NOTED, Kind.PREMISE_BROKEN, Kind.ARTIFACT_BEGUN, Kind.ARTIFACT_READY),
     ),
     Row(
         "loops",
         "loops.loop_fold:LoopFold",
+        "loops",
         ("signs", "loop_facts"),
         kinds=(Kind.LOOP_NOTICED, Kind.LOOP_LEFT),
         also=(Kind.ATTEMPT_STARTED,),
@@ -96,6 +108,7 @@ ROWS: Final = (
     Row(
         "handoff",
         "lineage.handoff_fold:HandoffFold",
+        "effects",
         ("handed", "claimed"),
         marks=(HANDED_OVER,),
         parts=("handed",),
@@ -103,12 +116,14 @@ ROWS: Final = (
     Row(
         "later_effects",
         "lineage.later_effects_fold:LaterEffectsFold",
+        "lineage",
         ("repeats", "behind"),
         kinds=(Kind.RUN_FORKED, Kind.RUN_REWOUND),
     ),
     Row(
         "drift",
         "drift.drift_fold:DriftFold",
+        "code",
         (
             "drift_stops",
             "same_calls",
@@ -124,25 +139,25 @@ ROWS: Final = (
         parts=("program", "noted"),
         also=(Kind.ATTEMPT_STARTED,),
     ),
-    Row("chains", "threads.chain_fold:ChainFold", ("chains",), marks=(CHAINED,)),
+    Row("chains", "threads.chain_fold:ChainFold", "threads", ("chains",), marks=(CHAINED,)),
 )
 
 _PLACES: Final = {row.name: row.place for row in ROWS if row.place}
 
 
-def _by(field: int) -> dict[str, tuple[str, ...]]:
+def _by(field: str) -> dict[str, tuple[str, ...]]:
     """The features by what they name in one field of their row."""
     found: dict[str, tuple[str, ...]] = {}
     for row in ROWS:
-        for one in row[field] if row.place else ():
+        for one in getattr(row, field) if row.place else ():
             found[one] = (*found.get(one, ()), row.name)
     return found
 
 
-BY_KIND: Final = _by(3)
-BY_MARK: Final = _by(5)
-BY_PART: Final = _by(6)
-ALSO: Final = _by(7)
+BY_KIND: Final = _by("kinds")
+BY_MARK: Final = _by("marks")
+BY_PART: Final = _by("parts")
+ALSO: Final = _by("also")
 LOOK_BACK: Final = tuple(row.name for row in ROWS if row.also)
 """Features that look back at attempts when they are made.
 

@@ -1,6 +1,6 @@
 """The handoff that a run began with, and which of the giver's effects the program has claimed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast.core.journal.feature_fold import FeatureFold, Slot
@@ -50,3 +50,13 @@ class HandoffFold(FeatureFold):
 
 
 HANDOFF: Final = Slot("handoff", HandoffFold)
+
+
+def beginning_upto(events: Sequence[Event]) -> int:
+    """The last event of what a run was given when it began with a handoff; 0 if it did not.
+
+    ``events`` are its first ones. All of the beginning was written by one append, under a fence of its own.
+    """
+    if not events or events[0].kind != Kind.RUN_STARTED or "handed_over" not in fields_of(events[0].body):
+        return 0
+    return max(event.seq for event in events if event.fence == events[0].fence)

@@ -36,6 +36,10 @@ class PromiseFold(dict[str, Promise], FeatureFold):
     def _made(self, event: Event) -> None:
         """The program made a promise."""
         body = contents_of(event.body)
+        known = self.get(event.name)
+        if known is not None:  # a promise of the giver of a handoff: the program has made it again
+            self[event.name] = known._replace(seqs=(*known.seqs, event.seq))
+            return
         self[event.name] = Promise(
             event.name,
             body["text"],

@@ -19,16 +19,25 @@ from holdfast.core.journal.event_check import (
 )
 from holdfast.core.journal.names import check_run_id
 from holdfast.errors import BadName, DamagedExport, NewerExport, NotAnExport
-from holdfast.model.exports import ExportedChild, ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.exports import (
+    ExportedChild,
+    ExportedInbox,
+    ExportedRecords,
+    ExportedRun,
+    Manifest,
+    SingleUse,
+)
 
 FORMAT: Final = "holdfast-export"
 VERSION: Final = 3
 """Since version 2 a line of an event has its chain, and the export of a moved run has ``single_use``.
 
-Version 3 has children. An export without children is written as version 2, which older versions can read.
+Version 3 has children, facts and pins. An export without any is written as version 2, which older versions
+can read.
 """
 MANIFEST: Final = "manifest.json"
 INBOX: Final = "inbox.jsonl"
+RECORDS: Final = "records.jsonl"
 _NAME_CHARS_MAX: Final = 60
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -51,8 +60,8 @@ def child_place(number: int) -> str:
 
 def files_of(manifest: Manifest) -> list[str]:
     """The names of the run's own parts, in the order of the export. The parts of its children follow."""
-    inbox = [manifest.inbox.file] if manifest.inbox else []
-    return [MANIFEST, *(run.file for run in manifest.runs), *inbox, *map(blob_file, manifest.blobs)]
+    beside = [part.file for part in (manifest.inbox, manifest.records) if part]
+    return [MANIFEST, *(run.file for run in manifest.runs), *beside, *map(blob_file, manifest.blobs)]
 
 
 def sealed(manifest: Manifest) -> Manifest:
@@ -92,12 +101,13 @@ def _text(manifest: Manifest) -> bytes:
     fields = {**manifest._asdict(), "runs": runs, "inbox": inbox}
     version = fields.pop("version")
     single_use = fields.pop("single_use")
-    children = fields.pop("children")
+    children, records = fields.pop("children"), fields.pop("records")
     # The hashes of older versions were made without the later fields.
     if version > 1:
         fields["single_use"] = single_use and single_use._asdict()
     if version > 2:
         fields["children"] = [child._asdict() for child in children]
+        fields["records"] = records and records._asdict()
     return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
 
 
@@ -127,12 +137,14 @@ def _parsed(content: dict[str, Any]) -> Manifest:
     inbox = content.pop("inbox")
     single_use = content.pop("single_use") if content["version"] > 1 else None
     children = content.pop("children") if content["version"] > 2 else ()
+    records = content.pop("records") if content["version"] > 2 else None
     manifest = Manifest(
         **{**content, "blobs": tuple(content["blobs"])},
         children=tuple(ExportedChild(**child) for child in children),
         runs=runs,
         inbox=None if inbox is None else ExportedInbox(**inbox),
         single_use=None if single_use is None else SingleUse(**single_use),
+        records=None if records is None else ExportedRecords(**records),
     )
     _check_types(manifest, runs)
     return manifest
@@ -151,6 +163,9 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
     if manifest.inbox is not None:
         texts += [manifest.inbox.file, manifest.inbox.sha256]
         numbers.append(manifest.inbox.letters)
+    if manifest.records is not None:
+        texts += [manifest.records.file, manifest.records.sha256]
+        numbers += [manifest.records.facts, manifest.records.pins]
     texts += manifest.single_use or ()
     texts += [text for child in manifest.children for text in child]
     if type(manifest.moved) is not bool:
@@ -184,6 +199,17 @@ def _check(manifest: Manifest, path: str) -> None:
     if list(manifest.blobs) != sorted(set(manifest.blobs)) or not all(map(_HASH.fullmatch, manifest.blobs)):
         refuse("lists blobs that are none")
     _check_children(manifest, refuse)
+    _check_records(manifest, refuse)
+    if bool(manifest.children or manifest.records) != (manifest.version > 2):
+        refuse("does not say whether it has children, facts or pins")
+
+
+def _check_records(manifest: Manifest, refuse: Any) -> None:
+    records = manifest.records
+    if records is not None and records.file != RECORDS:
+        refuse(f"keeps facts in {records.file!r}")
+    if records is not None and not 0 < records.facts + records.pins <= limits.EXPORT_RECORDS_MAX:
+        refuse(f"holds {records.facts:,} facts and {records.pins:,} pins")
 
 
 def _check_children(manifest: Manifest, refuse: Any) -> None:
@@ -192,8 +218,6 @@ def _check_children(manifest: Manifest, refuse: Any) -> None:
         refuse(f"holds {len(names):,} children")
     if len({*names, manifest.run}) != len(names) + 1:
         refuse("holds a child twice")
-    if bool(names) != (manifest.version > 2):
-        refuse("does not say whether it has children")
 
 
 def _check_run(number: int, run: ExportedRun, path: str, refuse: Any) -> None:

@@ -31,8 +31,32 @@ _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 
 
 def view_at(store: StorePort, run: str, seq: int) -> View:
-    """The view of the run after that event."""
-    return fold(effective(read_all(store, run, upto_seq=seq)))
+    """The view of the run after that event, with all copies of files that the store has."""
+    events = read_all(store, run, upto_seq=seq)
+    view = fold(effective(events))
+    _add_kept_copies(view, events)
+    return view
+
+
+def _add_kept_copies(view: View, events: list[Event]) -> None:
+    """Find the copies that a later compaction left out and an earlier one has: a pinned point keeps those."""
+    made = ARTIFACTS.of(view).versions
+    if not any(version.copy == "pruned" for known in made.values() for version in known):
+        return
+    kept = {
+        (version.path, version.number): version.blobs
+        for event in events
+        if event.kind == Kind.COMPACTED
+        for version in ARTIFACTS.of(fold([event])).latest().values()
+        if version.copy == "kept"
+    }
+    for path, known in made.items():
+        made[path] = [
+            version._replace(copy="kept", blobs=kept[path, version.number])
+            if version.copy == "pruned" and (path, version.number) in kept
+            else version
+            for version in known
+        ]
 
 
 def listed(view: View, *, is_held: bool) -> list[Artifact]:

@@ -17,8 +17,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.artifacts.versions import ARTIFACTS
-from holdfast.core.journal.run_row_facts import is_from_elsewhere
 from holdfast.core.premises.noted_premises import PREMISES
+from holdfast.core.resume.recorded_command import whence
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.artifacts.inventory import content_of, place_of, recoverable, view_at
 from holdfast.engine.journal.journal import Draft, chain_of, read_all
@@ -46,6 +46,8 @@ class Wanted(NamedTuple):
     to: str | None
     paths: AbstractSet[str] = frozenset()
     force: bool = False
+    trust: bool = False
+    """Whether the places that an imported journal names are trusted."""
 
 
 class Restoring:
@@ -115,9 +117,11 @@ class Restoring:
         if version.copy != "kept":
             return "no copy", NOT_KEPT[version.copy]
         if self._wanted.to is None:
-            # An imported journal may name any path of this machine: a person has to name a directory instead.
-            if is_from_elsewhere(chain_of(self._store, self._wanted.run), version.seq):
-                return "refused", "it was recorded on another machine: name a directory for it"
+            # An imported journal may name any path of this machine, whatever machine it says it is from: a
+            # person has to say that it may, or name a directory.
+            brought = whence(chain_of(self._store, self._wanted.run), version.seq)
+            if brought and not self._wanted.trust:
+                return "refused", f"{brought}, which names this place: name a directory, or add --trust"
             root, below = os.path.realpath(os.path.dirname(place)), list[str]()
         else:
             root, below = os.path.realpath(self._wanted.to), version.inner.split(os.sep)[:-1]

@@ -80,6 +80,7 @@ class Writing:
         task_calls, last = asked.here.task_calls, asked.here.task_calls.last
         try:
             self._recorded = given(held, asked)
+            self._before = last
             task_calls.last = last  # calls inside the block come before the file, live as in a replay
             if self._recorded is not None:
                 self._file = _spool(self._encoding)
@@ -106,9 +107,11 @@ class Writing:
         elif error is not None:
             await look_aside(runtime, self._give_up)
         else:
-            after = asked.here.task_calls.last
+            last = asked.here.task_calls.last
+            # A call before the block has not made the file.
+            maker = last if last != self._before else ""
             try:
-                await look_aside(runtime, self._put_in_place, after)
+                await look_aside(runtime, self._put_in_place, maker)
             except OSError as failed:
                 raise file_failed("open", self._text, failed) from failed
             asked.here.task_calls.last = asked.key
@@ -140,7 +143,7 @@ class Writing:
         file: IO[Any] = io.BufferedWriter(_Raw(self._fd, "wb", closefd=False))
         return file if self._encoding is None else io.TextIOWrapper(file, self._encoding, newline="")
 
-    def _put_in_place(self, after: str) -> None:
+    def _put_in_place(self, maker: str) -> None:
         assert self._file is not None
         try:
             if not self._file.closed:
@@ -154,7 +157,7 @@ class Writing:
             raise
         try:
             file_operations.sync_directory(self._directory)
-            self._record(self._spot, content, after)
+            self._record(self._spot, content, maker)
         except BaseException:  # renamed but not recorded: the next attempt finds it as an orphan
             self._give_back()
             raise
@@ -162,8 +165,8 @@ class Writing:
             self._let_go()
         self._held.land(self._asked.site)
 
-    def _record(self, spot: ResolvedPath, content: Content, after: str) -> None:
-        facts = {**facts_of(spot, content), "step": maker_of(self._asked, after)}
+    def _record(self, spot: ResolvedPath, content: Content, maker: str) -> None:
+        facts = {**facts_of(spot, content), "step": maker_of(self._asked, maker)}
         event = draft_of(self._asked, spot, facts, content)
         # The record of part 2 has stored the pieces already.
         event = event._replace(blobs=tuple(blob._replace(data=None) for blob in content.blobs))

@@ -38,7 +38,8 @@ async def check_before_model_call(held: "HeldRun", runtime: "Runtime") -> None:
     """
     chain = _with_ancestors(held)
     journal = held.require_journal("a model call")
-    await runtime.store(_look, chain)
+    if len(chain) > 1 or chain[0].budget is not None:
+        await runtime.store(_look, chain)
     asked: list[Spending | Ancestor] = []
     try:
         for spending in chain:

@@ -109,6 +109,11 @@ class DataChanges:
             "run %s: %r reads other data of its module than its record #%d, which answers:\n%s",
             held.run, asked.name, change.call.seq, diff,
         )  # fmt: skip
+        if held.journal is None and "replay" in held.features:
+            from holdfast.engine.drift.replay import REPLAY
+
+            told = f"  {asked.name} (#{change.call.seq}) reads other data of its module\n{diff}"
+            REPLAY.of(held).found("differs", told)
         if held.journal is None or is_once:
             return
         fields = {"recorded": change.call.key, "recorded_seq": change.call.seq, "difference": change.name}

@@ -318,7 +318,7 @@ class DriftGuard(Feature):
         )  # given to the caller: a pruner in another thread may take it away (``compacted``)
         if paths is None:
             paths = await runtime.store(self._look_back_once)
-            if not self._by_name:  # most often: the program has asked for everything
+            if paths.is_empty:  # most often: the program has asked for everything
                 self.held.put_to_sleep("drift")
         return paths
 

@@ -6,7 +6,8 @@ once a run:
 
 - ``same``: the program finished as it did, and asked for everything that is recorded;
 - ``reached``: the record ends before the run did, and the program came to its end;
-- ``differs``: a call that is not recorded, a call that was never asked for, or another result;
+- ``differs``: a call that is not recorded, a call that was never asked for, other data of its module, or
+  another result;
 - ``failed``: the program raised something else.
 
 The switch is the process's (``engine/replay_mode.py``): all runs that it enters are replayed.

@@ -20,6 +20,7 @@ from holdfast.engine.journal.journal import Journal
 from holdfast.engine.log import log
 from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
+from holdfast.model.store_rows import Lease
 from holdfast.stores.port import StorePort
 
 
@@ -113,9 +114,10 @@ class Heartbeat:
         for journal in journals:
             if journal.run in lost and journal.run in self._journals:
                 row = self._store.find_run(journal.run)
+                lease = Lease() if row is None else row.lease  # no row: another process erased the run
                 # Same fence: this process released the lease after the list of journals was made.
-                if row is not None and row.lease.fence != journal.fence:
-                    journal.lost = row.lease
+                if lease.fence != journal.fence:
+                    journal.lost = lease
 
 
 def _look_for_cancel(store: StorePort, journal: Journal) -> None:

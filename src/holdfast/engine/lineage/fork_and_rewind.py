@@ -23,6 +23,7 @@ from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.core.lineage.children import ChildrenAt, Descendant
+from holdfast.core.lineage.handoff_fold import beginning_upto
 from holdfast.core.lineage.later_effects import Reader, blobs_of, child_of, effects_behind, in_child, told
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.lineage.points import last_point
@@ -39,6 +40,7 @@ from holdfast.engine.run.sealed import check_is_whole, check_may_act
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import (
+    Misuse,
     PointPruned,
     RunExists,
     StoreUnavailable,
@@ -91,6 +93,7 @@ def fork(
     body = dumps({fact: value for fact, value in facts.items() if value is not None})
     for _ in range(TRIES):
         origin = origin_at(session.store, row.run, at_seq)  # in each round: it may have been pruned since
+        _check_knows_giver(session.store, row.run, at_seq)
         status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
         made = branch(session, name, status, origin, at_seq, body=body)
         if made is not None:
@@ -201,6 +204,20 @@ def _check_kept(events: Sequence[Event], run: str, seq: int, head: int) -> None:
     raise UnknownPoint(run=run, what=what, last_point=last_point(events), head=head)
 
 
+def _check_knows_giver(store: StorePort, run: str, seq: int) -> None:
+    """Refuse a point inside the handoff that a run began with: it would make the giver's effects again."""
+    if seq > APPEND_EVENTS_MAX:
+        return
+    root = chain_of(store, run)[-1]
+    upto = beginning_upto(store.read_events(root.run, upto_seq=APPEND_EVENTS_MAX, limit=APPEND_EVENTS_MAX))
+    if seq < upto:
+        raise Misuse(
+            problem=f"run {run} began with a handoff, which is recorded up to #{upto}; "
+            f"at #{seq} it does not know what its giver has done",
+            advice=f"name #{upto} or a later event",
+        )
+
+
 def branch(
     session: StoreSession, name: str, status: str, origin: RunRow, at_seq: int, *, body: bytes = b"{}"
 ) -> RunRow | None:
@@ -260,6 +277,7 @@ def rewind(
         check_may_act(store, row)
         raw = read_all(store, row.run)
         _check_kept(raw, row.run, to_seq, row.head)
+        _check_knows_giver(store, row.run, to_seq)
         events = effective(raw)
         view = fold(events)
         children = children_at(store, row, to_seq, view)
@@ -395,8 +413,11 @@ def _keep(session: StoreSession, row: RunRow, cuts: dict[str, Any] | None) -> st
 
 
 def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
-    """The first own event of a fork; None if the run is no fork or has events of its own."""
-    if row.origin is None or view.head != row.origin_seq:
+    """The first own event of a fork; None if the run is no fork or has events of its own.
+
+    A borrowed child that has ended gets none: the event would open it again, and its result would be gone.
+    """
+    if row.origin is None or view.head != row.origin_seq or row.status in OVER:
         return None
     repeats = facts_of(row).get("effects", "")
     origin = store.find_run(row.origin) if repeats else None

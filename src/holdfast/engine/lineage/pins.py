@@ -5,12 +5,12 @@ prune that was planned without the pin, and the pruner plans again. A crash betw
 a prune already under way may not have seen; ``pin`` has not returned then, so nothing was promised.
 """
 
-from orjson import dumps, loads
+from orjson import dumps
 
 from holdfast.core.lineage.reachable_points import is_kept
-from holdfast.engine.journal.damaged_records import discard, find_sound
+from holdfast.engine.journal.damaged_records import discard
 from holdfast.engine.journal.journal import chain_of, read_all
-from holdfast.engine.lineage.dependents import PINS, pin_records, place_of, seq_of
+from holdfast.engine.lineage.dependents import PINS, place_of
 from holdfast.errors import StoreUnavailable
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.prune_report import Pin
@@ -40,14 +40,6 @@ def pin(store: StorePort, run: str, seq: int, place: str, at: float) -> Pin | No
 def unpin(store: StorePort, run: str, seq: int) -> bool:
     """Remove the pin of a point; False if it was not pinned."""
     return any(discard(store, PINS, f"{row.run}@#{seq}") for row in chain_of(store, run))
-
-
-def carry(source: StorePort, target: StorePort, run: str) -> None:
-    """Copy the run's pins to another store that has the run. Durable when it returns."""
-    for record in pin_records(source, run):
-        if not record.damage and find_sound(target, PINS, record.key) is None:
-            content = loads(record.body)
-            pin(target, run, seq_of(record), content["place"], content["at"])
 
 
 def all_pins(store: StorePort) -> list[Pin]:

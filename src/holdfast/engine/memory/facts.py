@@ -15,6 +15,7 @@ from holdfast.core.journal.names import check_name
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.errors import Misuse, StoreBusy, TooLarge, ValueUnreadable
 from holdfast.limits import (
+    COUNT_MAX,
     FACT_KEY_CHARS_MAX,
     FACT_TEXT_CHARS_MAX,
     RECORD_PAGE_MAX,
@@ -29,6 +30,9 @@ SPACE: Final = "facts"
 _TRIES: Final = 20
 _ID_CHARS: Final = 16
 _BARE: Final = Fact("", "")
+_TEXTS: Final = frozenset({"id", "text", "scope", "run", "supersedes", "superseded_by"})
+_COUNTS: Final = frozenset({"event", "recalls"})
+_TIMES: Final = frozenset({"created_at", "changed_at", "recalled_at"})
 
 
 def fact_of(
@@ -177,7 +181,16 @@ def fact_in_body(body: bytes) -> Fact:
 
     TypeError, or what ``fact_of`` raises, where they are invalid.
     """
+    from holdfast.model.event_schema import is_time  # late: every program that opens a run loads this module
+
     fact = fact_from(_fields_in(body))
+    for name, value in zip(Fact._fields, fact, strict=True):
+        if name in _TEXTS and type(value) is not str:
+            raise TypeError(f"{name} is {value!r:.80}")
+        if name in _COUNTS and (type(value) is not int or not 0 <= value <= COUNT_MAX):
+            raise TypeError(f"{name} is {value!r:.80}")
+        if name in _TIMES and not is_time(value):
+            raise TypeError(f"{name} is {value!r:.80}")
     checked = fact_of(fact.text, tags=fact.tags, scope=fact.scope, key=fact.id, importance=fact.importance)
     return fact._replace(id=checked.id, scope=checked.scope, tags=checked.tags)
 

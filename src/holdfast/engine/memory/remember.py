@@ -49,7 +49,7 @@ from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.events import RECALLED, REMEMBERED
 from holdfast.model.facts import Fact, Recalled, UnreadValue
 from holdfast.model.search import BETWEEN, FACTS, Within
-from holdfast.stores.port import IndexPort
+from holdfast.stores.port import IndexPort, StorePort
 
 _WHOLE: Final = f"{FACTS}:whole.2"
 """The note that every fact is in the index, and with vectors of which embedder.
@@ -157,10 +157,12 @@ def _alike(session: StoreSession, index: IndexPort | None, fact: Fact) -> tuple[
     places = _searched(session, index, here)
     for key in candidates(places, FACTS, fact.text, here, embedder=session.embedder, limit=_ALIKE_MAX):
         known = find_whole(session.store, key)
-        if known is None or known.superseded_by or known.id == fact.id or known.value != fact.value:
+        if known is None or known.superseded_by or known.id == fact.id:
             continue
         # The cosine of the texts alone: the index has vectors of the text together with tags and value.
         verdict = compare(fact.text, known.text, cosine_of(fact.text, known.text, session.embedder))
+        if verdict == "same" and known.value != fact.value and fact.value is not None:
+            return "supersedes", known  # the same words about other data
         if verdict != "apart":
             return verdict, known
     return None
@@ -200,15 +202,31 @@ def _take_in(session: StoreSession, index: IndexPort | None, fact: Fact) -> str:
     for _ in range(_TRIES):
         record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
-        if known is not None and known.changed_at >= fact.changed_at:
+        if known is not None and not _is_newer(fact, known):
             return "known"
         if index is not None and not fact.superseded_by:
             index.put(FACTS, _documents(session, [fact]), synced=True)
         if put_fact(store, fact, over=record):
             if index is not None:
                 index.drop(FACTS, address(fact), but="" if fact.superseded_by else version_of(fact))
+            older = find_whole(store, key_of(fact.supersedes, fact.scope)) if fact.supersedes else None
+            if older is not None and older.changed_at <= fact.changed_at:  # else it was remembered again
+                _supersede(session, index, fact)
             return "added" if known is None else "replaced"
     raise busy(store, address(fact))
+
+
+def is_news(store: StorePort, fact: Fact) -> bool:
+    """Whether a fact of another store is not known here, or newer than the one here."""
+    known = find_whole(store, address(fact))
+    return known is None or _is_newer(fact, known)
+
+
+def _is_newer(fact: Fact, known: Fact) -> bool:
+    """Whether it was changed later. To be superseded changes no time."""
+    if fact.changed_at != known.changed_at:
+        return fact.changed_at > known.changed_at
+    return bool(fact.superseded_by) and not known.superseded_by
 
 
 # -- finding -------------------------------------------------------------------------------------------------

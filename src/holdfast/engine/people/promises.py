@@ -11,6 +11,7 @@ from orjson import dumps, loads
 
 from holdfast.codec.values import canonical
 from holdfast.core.journal.names import check_name
+from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
@@ -50,6 +51,9 @@ async def promise(
     asked = ask(held, PROMISE, canonical({"text": text, "to": to}, what="promise"))
     id_ = promises.promise_id(held.run, held.birth, asked.key)
     fields: dict[str, Any] = {"by": held.run, "to": to}
+    taken_over = _taken_over(held, text, to)
+    if taken_over is not None and asked.key not in held.view.calls:
+        id_, fields["by"] = taken_over.id, taken_over.by
     if due_at is not None:
         fields["due"] = due_at
     made, tells = await _recorded(
@@ -60,6 +64,19 @@ async def promise(
     if tells:
         await _tell(held, runtime, made)
     return made
+
+
+def _taken_over(held: HeldRun, text: str, to: str) -> Promise | None:
+    """The same promise of the giver of a handoff, if the program has not made it again yet."""
+    if HANDOFF.of(held.view).handed is None:
+        return None
+    found = (
+        promise
+        for promise in PROMISES.of(held.view).both().made
+        # Only the handoff has reported it: each event about it here would have added one.
+        if (promise.text, promise.to) == (text, to) and promise.by != held.run and len(promise.seqs) == 1
+    )
+    return next(found, None)
 
 
 async def settle(

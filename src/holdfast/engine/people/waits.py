@@ -28,7 +28,7 @@ from holdfast.errors import Misuse, Sleeping
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import Outcome
 from holdfast.model.events import Kind
-from holdfast.model.store_rows import Cursor, Record
+from holdfast.model.store_rows import Cursor, Lease, Record
 from holdfast.model.waits import SLEEP, Waiting
 
 How = Literal["over", "cancelled", "expired"]
@@ -190,7 +190,7 @@ class InboxWait:
         self._seen = await runtime.store(held.session.wakeup.cursor_of, held.run, count)
         if self._seen.fence != journal.fence:
             row = await runtime.store(held.store.find_run, held.run)
-            journal.lost = row.lease if row is not None else journal.lost
+            journal.lost = row.lease if row is not None else Lease()  # no row: it was erased
         for record, letter in found:
             if record.key == inbox.CANCEL:
                 journal.cancelled = letter

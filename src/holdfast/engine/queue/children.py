@@ -73,9 +73,7 @@ async def child(
         agent = agents.get(agent, agent)
     entry = _entry_of(held, name, agent, args, kwargs)
     call_options = READ._replace(key=await _recorded_key(held, runtime, entry.run))
-    # A child that an earlier attempt queued is left to the worker that has it, or will.
-    row = None if queue else await runtime.store(held.store.find_run, entry.run)
-    if queue or (row is not None and row.status not in OVER and (row.due_at is not None or row.lease.owner)):
+    if queue or await runtime.store(_is_left_to_workers, held, entry):
         wait = _awaited if runtime.waits else _driven
         return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
     if isinstance(agent, str):
@@ -119,6 +117,20 @@ class _Here(NamedTuple):
     def _failed(self, error: Exception) -> ChildFailed:
         problem = f"has failed: {describe_failure(encode_failure(error))}"
         return ChildFailed(run=self.held.run, child=self.run, problem=problem)
+
+
+def _is_left_to_workers(held: HeldRun, entry: Entry) -> bool:
+    """Whether a worker has the child, or will: an earlier attempt queued it, or a live worker may claim it.
+
+    Being due alone says nothing: an answer to a child that runs in its parent's process makes it due, too.
+    """
+    row = held.store.find_run(entry.run)
+    if row is None or row.status in OVER:
+        return False
+    if row.lease.owner or row.due_at is None:
+        return bool(row.lease.owner)
+    is_queued = bool(waited_for_by(load(held.store, entry.run)))
+    return is_queued or is_served(held.store, entry.agent or "")
 
 
 async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:

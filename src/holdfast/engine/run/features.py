@@ -79,6 +79,8 @@ class Row(NamedTuple):
     name: str
     place: str
     """``module:class``, below ``holdfast.engine``."""
+    history: str
+    """What forks, rewinds, compactions and moves do with it: a key of ``core/lineage/history_rules.py``."""
     when: "Callable[[HeldRun], bool] | None" = None
     """Whether it wakes when this run is entered."""
     letters: tuple[str, ...] = ()
@@ -109,21 +111,23 @@ def _has_budget(held: "HeldRun") -> bool:
 
 
 ROWS: Final = (
-    Row("forks", "lineage.outcomes_elsewhere:Forks", when=lambda held: held.row.origin is not None),
-    Row("questions", "people.questions:Questions", letters_on_entering=("answer",)),
-    Row("promises", "people.promise_inbox:PromiseInbox", letters_on_entering=("promise",)),
-    Row("children", "queue.children:Children", letters=("child",)),
-    Row("queue", "queue.queue:Queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
-    Row("program", "drift.program:Program", option="is_once"),
-    Row("approvals", "people.approvals:Approvals", option="approve"),
+    Row("forks", "lineage.outcomes_elsewhere:Forks", "doubts", when=lambda held: held.row.origin is not None),
+    Row("questions", "people.questions:Questions", "questions", letters_on_entering=("answer",)),
+    Row("promises", "people.promise_inbox:PromiseInbox", "promises", letters_on_entering=("promise",)),
+    Row("children", "queue.children:Children", "children", letters=("child",)),
+    Row("queue", "queue.queue:Queue", "queue", when=lambda held: bool(held.agent) or _is_waited_for(held)),
+    Row("program", "drift.program:Program", "code", option="is_once"),
+    Row("approvals", "people.approvals:Approvals", "questions", option="approve"),
     Row(
         "orphans",
         "artifacts.orphans:Orphans",
+        "artifacts",
         when=lambda held: held.resumed and "artifacts" in held.view.folds,
     ),
     Row(
         "premises",
         "premises.premises:Premises",
+        "premises",
         when=lambda held: held.resumed,
         letters=("accept",),
         on="call",
@@ -131,15 +135,17 @@ ROWS: Final = (
     Row(
         "taken_over",
         "transfer.handoff_answers:TakenOver",
+        "effects",
         when=lambda held: "handoff" in held.view.folds or "later_effects" in held.view.folds,
     ),
-    Row("patches", "drift.patches:Patches"),
-    Row("replay", "drift.replay:Replay"),
-    Row("drift", "drift.guard:DriftGuard", when=lambda held: held.may_drift, letters=("claim",)),
-    Row("autosave", "state.autosave:Autosave"),
+    Row("patches", "drift.patches:Patches", "code"),
+    Row("replay", "drift.replay:Replay", "replay"),
+    Row("drift", "drift.guard:DriftGuard", "code", when=lambda held: held.may_drift, letters=("claim",)),
+    Row("autosave", "state.autosave:Autosave", "state"),
     Row(
         "loops",
         "loops.loop_detection:Loops",
+        "loops",
         option="manner",
         on="call",
         enabled=lambda entry: entry.loops is not None,
@@ -147,20 +153,23 @@ ROWS: Final = (
     Row(
         "pruning",
         "prune.auto_prune:Pruner",
+        "pins",
         on="checkpoint",
         enabled=lambda entry: entry.retention is not None,
     ),
-    Row("states", "state.held_states:HeldStates"),
+    Row("states", "state.held_states:HeldStates", "state"),
     Row(
         "conversation",
         "llm.conversation:Conversation",
+        "conversation",
         when=lambda held: "conversation" in held.view.folds,
     ),
-    Row("streams", "llm.stream:Streams"),
-    Row("messages", "people.run_messages:Received"),
+    Row("streams", "llm.stream:Streams", "model"),
+    Row("messages", "people.run_messages:Received", "messages"),
     Row(
         "budget",
         "budget.budget:Spending",
+        "spending",
         when=_has_budget,
         check="budget.price_tables:check_prices",
         checks=lambda entry: entry.prices is not None or "HOLDFAST_PRICES" in environ,

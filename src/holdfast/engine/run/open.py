@@ -188,7 +188,9 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
         if row.status in OVER:
             return False
         await runtime.store(store.call_up, run, at=at)
-        return row.status != Status.QUEUED and not row.lease.owner
+        # A fork, an import and a taker are queued for no worker until they are due.
+        is_queued = row.status == Status.QUEUED and row.due_at is not None
+        return not is_queued and not row.lease.owner
     lease = await take(runtime, store, session.clock, run, session.lease_s)
     try:
         row = await runtime.store(held_row, store, run)

@@ -20,9 +20,14 @@ def origin_in(intent: bytes) -> dict[str, Any] | None:
 
 
 def is_for_a_person(intent: bytes) -> bool:
-    """Whether only a person may decide about this call: at the origin, it is recorded as done."""
+    """Whether only a person may decide about this call.
+
+    It is recorded as done at the origin, or the giver of a handoff made it with other data of its module.
+    """
     origin = origin_in(intent)
-    return origin is not None and origin["how"] == "done"
+    if origin is not None:
+        return bool(origin["how"] == "done")
+    return mark_of(intent) == "handed" and bool(fields_of(intent)["handed"].get("for_person"))
 
 
 def giver_key(intent: bytes) -> str:

@@ -19,11 +19,12 @@ from functools import partial
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.damage.damaged_runs import check_run
 from holdfast.engine.journal.lease import check_is_free
-from holdfast.engine.lineage import pins
 from holdfast.engine.lineage.dependents import all_rows
+from holdfast.engine.people.promises_apart import promises_apart
 from holdfast.engine.run.sealed import find_seal
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import export as exporting
+from holdfast.engine.transfer.run_records import FactsByRun
 from holdfast.engine.transfer.store_as_export import DryWriter, Kept, StoreWriter
 from holdfast.errors import (
     Corrupt,
@@ -96,15 +97,18 @@ class Copying:
         self._kept = Kept()
         self._verified: set[str] = set()
         self._now = CopyProgress("", "", 0, 0, 0)
+        self._made = FactsByRun(source.store, ())
 
     def go(self, rows: Sequence[RunRow]) -> CopyReport:
         """Copy these runs, and report the refused ones. What was copied is durable and verified on return."""
         found: dict[str, CopiedRun] = {}
+        self._made = FactsByRun(self._source.store, rows)
         wanted = frozenset(row.run for row in rows)
         for row in self._with_progress("copying", rows):
             found[row.run] = self._judged(row.run, partial(self._copy, row, wanted))
         if self._move:
             _refuse_parents(found)
+            self._add_promises(found)
         if self._move and not self._dry_run:
             self._move_all([row for row in rows if found[row.run].outcome == "moved"], found)
         runs = tuple(
@@ -121,13 +125,16 @@ class Copying:
             blobs=sum(run.blobs for run in runs),
             size_bytes=sum(run.size_bytes for run in runs),
             verified=len(self._verified),
+            facts=sum(run.facts for run in runs),
+            pins=sum(run.pins for run in runs),
+            losses=tuple(dict.fromkeys(loss for run in runs for loss in run.losses)),
         )
 
     # -- one run ---------------------------------------------------------------------------------------------
 
     def _copy(self, row: RunRow, wanted: AbstractSet[str]) -> CopiedRun:
         """Write a sealed copy of a run. The outcome is ``moved`` if the later passes are to move it."""
-        source, target = self._source, self._target
+        source = self._source
         check_is_free(source.store, source.clock, row)
         if not row.head:
             return CopiedRun(row.run, "empty", why="it has no event yet")
@@ -136,17 +143,28 @@ class Copying:
         if not moves and why == _WOKEN:
             return self._outcome(row, "there")._replace(why=why)
         for run in {run for run, _ in facts_of(row).get("children", {}).values()} - wanted - self._verified:
-            exporting.export(
-                source, run, self._writer(), alone=True
-            )  # it may borrow that one when it acts there
+            # It may borrow that one when it acts there.
+            exporting.export(source, run, self._writer(), alone=True, made=self._made)
         writer = self._writer()
-        exporting.export(source, row.run, writer, alone=True)
+        done = exporting.export(source, row.run, writer, alone=True, made=self._made)
         if not self._dry_run:
             writer.verify()
             self._verified.add(row.run)
-            pins.carry(source.store, target.store, row.run)
         outcome = "moved" if moves else "there" if writer.is_there else "copied"
-        return self._outcome(row, outcome, writer)._replace(why=why)
+        return self._outcome(row, outcome, writer)._replace(why=why, losses=done.losses)
+
+    def _add_promises(self, found: dict[str, CopiedRun]) -> None:
+        """Add the open promises that the move separates, before it takes effect, to the losses."""
+
+        def comes_along(other: str) -> bool:
+            there = self._target.store.find_run(other)
+            is_there = there is not None and there.status != Status.SEALED
+            return is_there or (other in found and found[other].outcome == "moved")
+
+        for run, done in found.items():
+            if done.outcome == "moved":
+                lost = promises_apart(self._source.store, run, comes_along)
+                found[run] = done._replace(losses=(*done.losses, *lost))
 
     def _moves(self, row: RunRow) -> tuple[bool, str]:
         """Whether a run is to act in the target when all is done; if a move cannot take it, also why not."""
@@ -169,7 +187,12 @@ class Copying:
         if writer is None:
             return done
         return done._replace(
-            events=writer.events, blobs=writer.blobs, size_bytes=writer.size_bytes, origins=writer.origins
+            events=writer.events,
+            blobs=writer.blobs,
+            size_bytes=writer.size_bytes,
+            origins=writer.origins,
+            facts=writer.facts,
+            pins=writer.pins,
         )
 
     # -- moving ----------------------------------------------------------------------------------------------
@@ -179,7 +202,7 @@ class Copying:
 
         def seal(row: RunRow) -> CopiedRun:
             writers[row.run] = writer = self._writer()
-            exporting.move(self._source, row.run, writer, alone=True)
+            exporting.move(self._source, row.run, writer, alone=True, made=self._made)
             writer.verify()
             return _sum(found[row.run], self._outcome(row, "moved", writer))
 
@@ -248,4 +271,7 @@ def _sum(before: CopiedRun, after: CopiedRun) -> CopiedRun:
         blobs=before.blobs + after.blobs,
         size_bytes=before.size_bytes + after.size_bytes,
         origins=before.origins,
+        facts=before.facts + after.facts,
+        pins=before.pins + after.pins,
+        losses=before.losses,
     )

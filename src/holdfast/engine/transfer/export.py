@@ -8,8 +8,9 @@ killed before the seals are in the journals, which is one transaction, the runs 
 only its temporary name. Killed after that, they cannot act, and a repeated move writes the same file again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ from holdfast.core.journal.run_row_facts import facts_of, in_queue, travelling
 from holdfast.core.transfer.export_manifest import (
     INBOX,
     MANIFEST,
+    RECORDS,
     VERSION,
     blob_file,
     child_place,
@@ -32,11 +34,14 @@ from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_a
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.people.promises_apart import promises_apart
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.state.blob_references import references
+from holdfast.engine.transfer import run_records
+from holdfast.engine.transfer.run_records import FactsByRun
 from holdfast.engine.transfer.verify_export import ExportReader, examined
 from holdfast.errors import Corrupt, UnknownPoint
 from holdfast.model.event_fields import blobs_named, fields_of
@@ -67,36 +72,52 @@ class ExportWriter(Protocol):
     def publish(self) -> None: ...
 
 
-def export(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
+def export(
+    session: StoreSession,
+    run: str,
+    writer: ExportWriter,
+    *,
+    alone: bool = False,
+    made: FactsByRun | None = None,
+) -> Exported:
     """Write the run and its descendants as they are now; ``alone`` leaves the descendants out.
 
-    The export is durable and has its final name on return; the runs are unchanged.
+    The export is durable and has its final name on return; the runs are unchanged. ``made`` are the facts of
+    runs, if the caller exports many.
     """
-    packed, size = _written(session.store, run, writer, _TRIES, alone=alone)
+    packed, size = _written(session.store, run, writer, made, _TRIES, alone=alone)
     writer.publish()
     return _exported(packed, writer, size)
 
 
 def _written(
-    store: StorePort, run: str, writer: ExportWriter, tries: int, *, alone: bool
+    store: StorePort, run: str, writer: ExportWriter, made: FactsByRun | None, tries: int, *, alone: bool
 ) -> "tuple[list[_Packed], int]":
     chain = _chain(store, run)
+    rows = [] if alone else _with_events(descendants(store, run))
+    pack = partial(_packed, store, made or FactsByRun(store, [chain[0], *rows]))
     try:
-        packed = [_packed(store, chain, chain[0].status)]
+        packed = [pack(chain, chain[0].status)]
         if not alone:
-            rows = _with_events(descendants(store, run))
-            packed += [_packed(store, chain_of(store, row.run), row.status) for row in rows]
-            packed += _borrowable(store, [chain[0], *rows])
+            packed += [pack(chain_of(store, row.run), row.status) for row in rows]
+            packed += _borrowable(store, [chain[0], *rows], pack)
         return packed, _write(store, packed, writer)
     except Corrupt:
         # A prune between two reads looks like damage, but it also raises the revision of a row.
         if tries == 1 or _revisions(store, run) == [row.revision for row in chain]:
             raise
     writer.clear()  # it was pruned while it was read: what is left of it can be read again
-    return _written(store, run, writer, tries - 1, alone=alone)
+    return _written(store, run, writer, made, tries - 1, alone=alone)
 
 
-def move(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool = False) -> Exported:
+def move(
+    session: StoreSession,
+    run: str,
+    writer: ExportWriter,
+    *,
+    alone: bool = False,
+    made: FactsByRun | None = None,
+) -> Exported:
     """Write the run and its descendants, and seal them here.
 
     May raise RunHeld for each of them; RunSealed where this store may not move one. ``alone`` leaves the
@@ -107,13 +128,33 @@ def move(session: StoreSession, run: str, writer: ExportWriter, *, alone: bool =
         before |= {row.run: row for row in _with_events(descendants(session.store, run))}
     with ExitStack() as held:
         holds = [held.enter_context(holding(session, one)) for one in before]
-        packed, size = _sealed_all(session, holds, before, writer, alone=alone)
+        lost = [] if alone else promises_lost(session.store, before)
+        packed, size = _sealed_all(session, holds, before, writer, made, alone=alone)
         writer.publish()
-    return _exported(packed, writer, size)
+    return _exported(packed, writer, size, lost)
+
+
+def preview(session: StoreSession, run: str, writer: ExportWriter, *, moves: bool) -> Exported:
+    """What an export or a move would write, and what could not go along. The writer keeps nothing."""
+    packed, size = _written(session.store, run, writer, None, _TRIES, alone=False)
+    going = [run, *(row.run for row in _with_events(descendants(session.store, run)))]
+    lost = promises_lost(session.store, going) if moves else []
+    return _exported(packed, writer, size, lost)._replace(moved=moves)
+
+
+def promises_lost(store: StorePort, going: Collection[str]) -> list[str]:
+    """The open promises of runs that move, to or from runs that stay."""
+    return [loss for run in going for loss in promises_apart(store, run, lambda other: other in going)]
 
 
 def _sealed_all(
-    session: StoreSession, holds: list[Hold], before: dict[str, RunRow], writer: ExportWriter, *, alone: bool
+    session: StoreSession,
+    holds: list[Hold],
+    before: dict[str, RunRow],
+    writer: ExportWriter,
+    made: FactsByRun | None,
+    *,
+    alone: bool,
 ) -> "tuple[list[_Packed], int]":
     """Write, sync and verify the file first, then append its last events to the journals, at once.
 
@@ -123,15 +164,18 @@ def _sealed_all(
     packed: list[_Packed] = []
     seals: list[Append] = []
     rows = [hold.row() for hold in holds]
+    pack = partial(_packed, store, made or FactsByRun(store, rows))
     for hold, row in zip(holds, rows, strict=True):
         if row.status == Status.SEALED and find_seal(store, row) is not None:
-            packed.append(_packed_sealed(store, row.run))  # an earlier move was cut off, or its file got lost
+            packed.append(
+                _packed_sealed(store, row.run, pack)
+            )  # an earlier move was cut off, or its file got lost
             continue
         check_may_act(store, row)
         events = _last_events(session, hold, row, with_lease_of(row, before[row.run]), writer.place)
-        packed.append(_packed(store, chain_of(store, row.run), row.status, events, moved=True))
+        packed.append(pack(chain_of(store, row.run), row.status, events, moved=True))
         seals.append(Append(row.run, hold.fence, row.head, events, status=Status.SEALED))
-    borrowed = [] if alone else _borrowable(store, rows)
+    borrowed = [] if alone else _borrowable(store, rows, pack)
     size = _write(store, [*packed, *borrowed], writer)
     if not seals:
         return [*packed, *borrowed], size
@@ -146,7 +190,7 @@ def _sealed_all(
     letters_in = [one.manifest.inbox.letters if one.manifest.inbox else 0 for one in packed]
     if [len(letters.waiting(store, row.run)) for row in rows] != letters_in:
         writer.clear()  # one came while we were writing; from now on they are refused
-        packed = [_packed_sealed(store, row.run) for row in rows]
+        packed = [_packed_sealed(store, row.run, pack) for row in rows]
         size = _write(store, [*packed, *borrowed], writer)
     return [*packed, *borrowed], size
 
@@ -163,11 +207,11 @@ def _last_events(
     return events
 
 
-def _packed_sealed(store: StorePort, run: str) -> "_Packed":
+def _packed_sealed(store: StorePort, run: str, pack: "_Pack") -> "_Packed":
     chain = chain_of(store, run)
     seal = find_seal(store, chain[0])
     assert seal is not None, f"run {run} is sealed without a seal"
-    return _packed(store, chain, fields_of(seal.body)["status"], moved=True)
+    return pack(chain, fields_of(seal.body)["status"], moved=True)
 
 
 def _with_events(rows: list[RunRow]) -> list[RunRow]:
@@ -175,7 +219,7 @@ def _with_events(rows: list[RunRow]) -> list[RunRow]:
     return sorted((row for row in rows if row.head), key=lambda row: (row.run.count("/"), row.run))
 
 
-def _borrowable(store: StorePort, rows: Iterable[RunRow]) -> "list[_Packed]":
+def _borrowable(store: StorePort, rows: Iterable[RunRow], pack: "_Pack") -> "list[_Packed]":
     """The histories of children that these runs, as forks, borrow when their programs ask for them."""
     cuts: dict[str, int] = {}
     have = {row.run for row in rows}
@@ -183,7 +227,7 @@ def _borrowable(store: StorePort, rows: Iterable[RunRow]) -> "list[_Packed]":
         for run, at_seq in facts_of(row).get("children", {}).values():
             if run not in have:
                 cuts[run] = max(at_seq, cuts.get(run, 0))
-    return [_packed(store, chain_of(store, run), Status.SEALED, upto=at) for run, at in sorted(cuts.items())]
+    return [pack(chain_of(store, run), Status.SEALED, upto=at) for run, at in sorted(cuts.items())]
 
 
 # -- the parts -----------------------------------------------------------------------------------------------
@@ -199,10 +243,26 @@ class _Packed(NamedTuple):
 
     manifest: Manifest
     parts: list[_Part]
+    losses: tuple[str, ...]
+
+
+class _Pack(Protocol):
+    """``_packed``, with a store and the facts of its runs."""
+
+    def __call__(
+        self,
+        chain: list[RunRow],
+        status: str,
+        more: tuple[Event, ...] = (),
+        *,
+        moved: bool = False,
+        upto: int = 0,
+    ) -> _Packed: ...
 
 
 def _packed(
     store: StorePort,
+    made: FactsByRun,
     chain: list[RunRow],
     status: str,
     more: tuple[Event, ...] = (),
@@ -230,10 +290,20 @@ def _packed(
     inbox = _inbox(store, chain[0].run, needed) if moved else None
     if inbox is not None:
         parts.append(inbox[1])
+    beside = run_records.packed(store, chain, runs, made)
+    if beside.records is not None:
+        parts.append(_Part(RECORDS, beside.data))
     manifest = Manifest(
-        chain[0].run, moved, tuple(runs), inbox[0] if inbox else None, tuple(sorted(needed)), single_use
+        chain[0].run,
+        moved,
+        tuple(runs),
+        inbox[0] if inbox else None,
+        tuple(sorted(needed)),
+        single_use,
+        records=beside.records,
+        version=VERSION if beside.records else 2,
     )
-    return _Packed(sealed(manifest), parts)
+    return _Packed(sealed(manifest), parts, beside.losses)
 
 
 def _write(store: StorePort, packed: list[_Packed], writer: ExportWriter) -> int:
@@ -243,7 +313,7 @@ def _write(store: StorePort, packed: list[_Packed], writer: ExportWriter) -> int
         names = tuple(ExportedChild(one.manifest.run, one.manifest.sha256) for one in children)
         first = first._replace(manifest=sealed(first.manifest._replace(children=names, version=VERSION)))
         packed[0] = first
-    for number, (manifest, parts) in enumerate(packed):
+    for number, (manifest, parts, _) in enumerate(packed):
         place = child_place(number - 1) if number else ""
         writer.put(place + MANIFEST, write(manifest))
         for part in parts:
@@ -305,9 +375,10 @@ def _revisions(store: StorePort, run: str) -> list[int]:
     return [row.revision for row in chain_of(store, run)]
 
 
-def _exported(packed: list[_Packed], writer: ExportWriter, size: int) -> Exported:
+def _exported(packed: list[_Packed], writer: ExportWriter, size: int, lost: Iterable[str] = ()) -> Exported:
     manifests = [one.manifest for one in packed]
     manifest = manifests[0]
+    facts, pins = run_records.count_in(manifests)
     return Exported(
         manifest.run,
         writer.place,
@@ -319,4 +390,7 @@ def _exported(packed: list[_Packed], writer: ExportWriter, size: int) -> Exporte
         size,
         manifest.sha256,
         len(manifests) - 1,
+        facts,
+        pins,
+        tuple(dict.fromkeys([*(loss for one in packed for loss in one.losses), *lost])),
     )

@@ -18,7 +18,7 @@ from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.event_check import UNSOUND, event_problem
-from holdfast.core.journal.names import check_run_id
+from holdfast.core.journal.names import check_name, check_run_id
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.premises.premises import judge
 from holdfast.core.steps.identity import keyed
@@ -41,7 +41,12 @@ from holdfast.engine.run.sealed import check_may_act, find_handoff
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import BadHandoff, HoldfastError, ImportClash
-from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, SERIES_RUNS_MAX
+from holdfast.limits import (
+    APPEND_EVENTS_MAX,
+    APPEND_SIZE_BYTES_MAX,
+    SERIES_RUNS_MAX,
+    STEP_NAME_CHARS_MAX,
+)
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import HANDED_OVER, HANDOFF, Event, Kind, first_link
 from holdfast.model.handoff import Accepted, Loss
@@ -135,11 +140,20 @@ def _free_name(store: StorePort, found: Mapping[str, Any]) -> str:
 def _created(session: StoreSession, run: str, found: Mapping[str, Any]) -> RunRow:
     """The row of the new run, which names the handoff; or the row that another process created first."""
     body = dumps({"handed": source_of(found)}, option=OPT_SORT_KEYS)
-    row = RunRow(run, os.urandom(16).hex(), session.clock.wall(), Status.QUEUED, body)
+    row = RunRow(run, os.urandom(16).hex(), session.clock.wall(), Status.QUEUED, body, agent=_agent_of(found))
     session.store.create_run(row)
     there = session.store.find_run(run)
     assert there is not None, f"run {run} was created and is not there"
     return there
+
+
+def _agent_of(found: Mapping[str, Any]) -> str:
+    """The agent whose workers may run the taker, once it is submitted.
+
+    The one that the handoff names, else the giver's; none where the giver was not run by a worker.
+    """
+    agent = found["to"] or found["agent"]
+    return check_name("agent", agent, STEP_NAME_CHARS_MAX) if found["agent"] else ""
 
 
 def _again(store: StorePort, row: RunRow, events: list[Event], found: Mapping[str, Any]) -> Accepted:
@@ -172,7 +186,7 @@ def source_of(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beginning(run: str, found: dict[str, Any], losses: tuple[Loss, ...]) -> Iterator[Draft]:
-    entry = Entry(run, goal=found["goal"] or None)
+    entry = Entry(run, goal=found["goal"] or None, agent=_agent_of(found) or None)
     inputs = dumps(found["inputs"], option=OPT_SORT_KEYS)  # plain dumps: typed values are tagged already
     yield started_of(entry, inputs, handed_over=source_of(found))
     parts = {"losses": [loss._asdict() for loss in losses]}
@@ -274,7 +288,10 @@ def _losses(
     store: StorePort, run: str, found: dict[str, Any], source: StorePort | None, fetched: _Fetched
 ) -> Iterator[Loss]:
     yield from _of_giver(store, run, found, source)
-    yield from _still_left_out(found, fetched)
+    in_same_store = found["store"] == store.url
+    for loss in _still_left_out(found, fetched):
+        if loss.what != "fact" or not in_same_store:  # the memory of one store is shared by its runs
+            yield loss
     yield from _of_places(found, source)
     for step in found["pending"]:
         key = " under the giver's key" if "number" in step else ""

@@ -18,6 +18,7 @@ from orjson import dumps, loads
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.lineage.later_effects import data_changes, reason_of, treatment_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
+from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, draft, written_despite
@@ -91,12 +92,15 @@ class TakenOver(Feature):
 
         Synced on return.
         """
+        if asked.key in self.held.view.calls:
+            return None  # it was claimed before, and may be made now
         entry = self.behind.get(asked.key)
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
         if self.carried is None or call_options.effect not in CARRIED:
             return None
-        effect = self.carried.take(asked.name, "" if asked.site else asked.key, asked.arguments, fn)
+        key, reads = "" if asked.site else asked.key, _reads(asked)
+        effect = self.carried.take(asked.name, key, asked.arguments, fn, reads)
         if effect is None:
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
@@ -118,7 +122,11 @@ async def _claim_carried(
     assert handed is not None
     digest = fields_of(held.view.started.body)["handed_over"]["digest"] if held.view.started else ""
     seed = held.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
-    drafts = [_intent(call_options, asked, effect), *_known(held, asked, effect, seed)]
+    shown = asked.data.shown if asked.data is not None else {}
+    if changes := data_changes(effect.item, _reads(asked), shown):
+        drafts = _asked_about(held, call_options, asked, effect, changes, seed)
+    else:
+        drafts = [_intent(call_options, asked, effect), *_known(held, asked, effect, seed)]
     try:
         seq = await journal.append(runtime, drafts, held.clock.wall())
     except BaseException as cut:
@@ -225,6 +233,32 @@ def _intent_of(
     if call_options.approved_seq:  # without it, a replay would count the approval as unused and ask again
         fields["approved"] = call_options.approved_seq
     return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+
+
+def _reads(asked: "RequestedCall") -> dict[str, str]:
+    """The data that a function at module level reads; that of others is in their arguments."""
+    return dict(asked.data.digests) if asked.data is not None and not asked.data.counts else {}
+
+
+def _asked_about(
+    held: "HeldRun",
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    effect: Effect,
+    changes: str,
+    seed: Call | None,
+) -> list[Draft]:
+    """A doubt for a person: the same call by its arguments, and perhaps not the same effect.
+
+    If it is made, it is another effect, with an idempotency key of its own.
+    """
+    handed = {**origin_of(effect), "is_over": bool(effect.item.get("is_over")), "for_person": True}
+    own_key = idempotency_key(held.birth, asked.key)
+    intent = _intent_of(call_options, asked, {"handed": handed}, call_options.effect, own_key)
+    state = "has happened already" if effect.is_done else "is in doubt already"
+    reason = f"{state} in run {effect.run} (its #{effect.event}), with other data of its module: {changes}"
+    gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
+    return [intent, draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason}), *gone]
 
 
 def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call | None) -> list[Draft]:

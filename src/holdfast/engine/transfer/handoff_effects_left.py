@@ -25,7 +25,12 @@ class Carried:
             self._by_name.setdefault(effect.step, []).append(effect)
 
     def take(
-        self, name: str, key: str, arguments: bytes, fn: Callable[..., Any] | None = None
+        self,
+        name: str,
+        key: str,
+        arguments: bytes,
+        fn: Callable[..., Any] | None = None,
+        reads: Mapping[str, str] | None = None,
     ) -> Effect | None:
         """Claim the effect for this call, if there is one. ``key`` is the call's explicit key, or empty."""
         known = self._by_name.get(name)
@@ -34,7 +39,7 @@ class Carried:
         given, defaults = loads(arguments), {} if fn is None else defaults_of(fn)
         with self._lock:
             left = [effect for effect in known if effect.number not in self._taken]
-            found = find_same(left, key, given, defaults)
+            found = find_same(left, key, given, defaults, reads)
             if found is not None:
                 self._taken.add(found.number)
         return found

@@ -27,6 +27,7 @@ from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restles
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import moves
 from holdfast.engine.transfer.blob_batch import Blobs
+from holdfast.engine.transfer.run_records import BroughtRecords
 from holdfast.engine.transfer.verify_export import (
     ExportReader,
     events_of,
@@ -71,11 +72,14 @@ def bring_in(
     for work in works:
         work.put_blobs()
     names = {place.part.run: place.name for group in places for place in group}
-    written = 0
+    # Before the first of them may act: it may recall what it has remembered.
+    facts = sum(work.records.take_facts(names) for work in works)
+    written = pins = 0
     for work, group in reversed(
         [*zip(works, places, strict=True)]
     ):  # children first: a parent may act at once
         written += sum([work.bring(place, names) for place in group])
+        pins += work.records.pinned
     copies = tuple(place.name for place in reversed(places[0]) if bringing.is_copy(place))
     children = tuple(group[-1].name for group in places[1:])
     acting = places[0][-1].name if manifest.moved else bringing.fork(places[0][-1].name, _cuts(places, names))
@@ -91,6 +95,8 @@ def bring_in(
         owner_of(row) if row is not None else "",
         told,
         children,
+        facts,
+        pins,
     )
 
 
@@ -176,6 +182,7 @@ class ImportWork:
         self._manifest = manifest
         self._as = as_
         self._claim: moves.Claim | None = None
+        self.records = BroughtRecords(session, reader, manifest)
 
     @property
     def moved(self) -> bool:
@@ -329,6 +336,7 @@ class ImportWork:
         """
         row = self._store.find_run(place.name)
         if row is not None and _is_done(place, row):
+            self.records.make_pins(place.part.run, place.name)
             return 0
         if place.origin is None:
             kin.note_import(self._store, place.name, place.part.birth, place.part.facts, place.part.run)
@@ -344,6 +352,8 @@ class ImportWork:
             if _is_done(place, row):
                 return 0
             written = self._continue(place, hold)
+            # Before it may act, because a prune may follow at once.
+            self.records.make_pins(place.part.run, place.name)
             self._finish(place, hold, names)
         return written
 

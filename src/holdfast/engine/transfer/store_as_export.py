@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.codec.json_lines import event_line, letter_line
-from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, files_of, read
+from holdfast.core.transfer.export_manifest import INBOX, MANIFEST, RECORDS, blob_file, files_of, read
 from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.memory.remember import is_news
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer.blob_batch import Blobs
 from holdfast.engine.transfer.import_ import ImportTarget, ImportWork, stored
+from holdfast.engine.transfer.run_records import BroughtRecords
 from holdfast.engine.transfer.verify_export import verified
 from holdfast.errors import DamagedExport
 from holdfast.model.exports import Manifest
@@ -92,6 +94,9 @@ class InStore(BufferedExport):
             for event in stored(self._store, run.run, run.origin_seq, run.upto_seq):
                 yield event_line(event) + b"\n"
             return
+        if name != INBOX:
+            yield from super().lines(name)
+            return
         for key in self._letters:
             record = self._store.get_record(inbox_space(self._acting), key)
             if record is None:
@@ -122,6 +127,9 @@ class StoreWriter:
         """How many events were written. The next two count the blobs, and the bytes of both."""
         self.blobs = 0
         self.size_bytes = 0
+        self.facts = 0
+        """How many facts are new in the target, or newer than there; the next counts the new pins."""
+        self.pins = 0
         self._put: set[str] = set()
         """The blobs of this export that are not durable yet: another run must not rely on them."""
         self._parts: dict[str, bytes] = {}
@@ -159,6 +167,8 @@ class StoreWriter:
     def publish(self) -> None:
         """Write the runs as sealed copies. May raise ImportClash, RunHeld."""
         work = self._prepare()
+        self.facts = sum(is_news(self._target.store, fact) for fact in work.records.facts())
+        self.pins = sum(1 for one in self._targets for _ in work.records.pins(one.part.run, one.name))
         for target in map(_sealed, self._targets):
             missing = work.missing(target, beyond=self._kept.heads.get(target.name, 0))
             if missing is not None:
@@ -178,13 +188,23 @@ class StoreWriter:
         manifest = self._in_memory().manifest
         if manifest.inbox is not None:
             self._letters = self._prepare().leave_letters(self._targets[-1])
-        about = {MANIFEST: self._parts[MANIFEST]}
+        about = {name: data for name, data in self._parts.items() if name in {MANIFEST, RECORDS}}
         reader = InStore(about, self._target.store, self._kept, manifest, self._letters)
         verified(reader)
         self._kept.sound |= set(manifest.blobs)
         # From now on the events are read from the target: those of many runs would not fit into memory.
         self._parts = about
         self._work = ImportWork(self._target, reader, manifest, None, copied_from=self._source.url)
+        self._bring_records(self._work.records)
+
+    def _bring_records(self, records: BroughtRecords) -> None:
+        """Write the facts and the pins, and look whether they are there. May raise DamagedExport."""
+        records.take_facts()
+        for target in self._targets:
+            records.make_pins(target.part.run, target.name)
+        lost = next((fact.id for fact in records.facts() if is_news(self._target.store, fact)), "")
+        if lost:
+            raise DamagedExport(path=self._target.store.url, problem=f"is not whole: fact {lost} is missing")
 
     @property
     def origins(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from holdfast.core.state.nodes import unpack_nodes
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, child_place, files_of, read
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.state.blob_references import references_with
+from holdfast.engine.transfer.run_records import is_fact, record_problem
 from holdfast.errors import Corrupt, DamagedExport
 from holdfast.limits import BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, blobs_named, filled
@@ -109,6 +110,7 @@ def verified(reader: ExportReader) -> Manifest:
         before = _check_run(reader, run, before)
     _check_move(reader, manifest)
     _check_inbox(reader, manifest)
+    _check_records(reader, manifest)
     for address in manifest.blobs:
         if address in reader.sound:
             continue
@@ -223,6 +225,29 @@ def _check_inbox(reader: ExportReader, manifest: Manifest) -> None:
             )
     if (found.hexdigest(), count) != (manifest.inbox.sha256, manifest.inbox.letters):
         raise _damaged(reader, f"was changed: {manifest.inbox.file} is not what the manifest says")
+
+
+def _check_records(reader: ExportReader, manifest: Manifest) -> None:
+    about = manifest.records
+    if about is None:
+        return
+    found, counts, last = sha256(), [0, 0], ""
+    for number, line in enumerate(reader.lines(about.file), 1):
+        found.update(line)
+        try:
+            key, body = read_letter(line[:-1])
+        except ValueError:
+            key, body = "", b""
+        # In order, and so none of them twice.
+        if key <= last or not line.endswith(b"\n"):
+            raise _damaged(reader, f"was changed: line {number} of {about.file} is no record")
+        problem = record_problem(key, body, manifest.runs)
+        if problem:
+            raise _damaged(reader, f"holds what cannot be: record {key[:60]!r}, {problem}")
+        counts[not is_fact(key)] += 1
+        last = key
+    if (found.hexdigest(), *counts) != (about.sha256, about.facts, about.pins):
+        raise _damaged(reader, f"was changed: {about.file} is not what the manifest says")
 
 
 def _check_references(reader: ExportReader, manifest: Manifest) -> None:

@@ -1,8 +1,9 @@
 """The effects in a handoff, and how the receiver recognises the same call.
 
 A call is the same if its name, its explicit key and its arguments are equal. Arguments are equal by their
-digest, or by value as in the giver's own run. Captured values and data of the module do not count: another
-program has other ones for the same call.
+digest, or by value as in the giver's own run. Another program may capture other values for the same call; of
+those that both have, all must be equal. Where a function at module level reads other data than the giver's,
+a person is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.steps.arguments import NOT_GIVEN
-from holdfast.core.steps.call_difference import is_same_by_value
+from holdfast.core.steps.call_difference import are_equal, is_same_by_value
+from holdfast.core.steps.data_difference import differing
 
 CARRIED: Final = frozenset({"once", "idempotent"})
 """Effects that another run must not make again.
@@ -86,33 +88,43 @@ def _of_child(items: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[st
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
     """A digest of recorded arguments, without captured values and data of the module."""
-    return sha256(dumps(_given(arguments), option=OPT_SORT_KEYS)).hexdigest()
+    return sha256(dumps(given_and_captured(arguments)[0], option=OPT_SORT_KEYS)).hexdigest()
 
 
 def find_same(
-    effects: Iterable[Effect], key: str, arguments: Mapping[str, Any], defaults: Mapping[str, Any]
+    effects: Iterable[Effect],
+    key: str,
+    arguments: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    reads: Mapping[str, str] | None = None,
 ) -> Effect | None:
-    """The first of these effects, all of one name, that is this call.
+    """The effect that is this call, of these, which have its name.
 
-    ``key`` is the call's explicit key, or empty. An effect with exactly these arguments comes first. Of long
-    arguments the document has only the digest.
+    ``key`` is the call's explicit key, or empty; ``reads`` are digests of the data that its function reads
+    from its module. Of several effects, one with the same data comes first, then one with exactly these
+    arguments. Of long arguments the document has only the digest.
     """
     keyed = [effect for effect in effects if effect.key == key]
     if not keyed:
         return None
-    digest, given = arguments_digest(arguments), _given(arguments)
+    digest = arguments_digest(arguments)
+    given, captured = given_and_captured(arguments)
+    found: list[tuple[bool, bool, int, Effect]] = []
     for effect in keyed:
-        if effect.arguments_sha256 == digest:
-            return effect
-    for effect in keyed:
-        recorded = effect.arguments
-        if isinstance(recorded, Mapping) and is_same_by_value(recorded, given, defaults):
-            return effect
-    return None
+        before = effect.item.get("captured") or {}
+        if not all(are_equal(before[name], captured[name]) for name in before.keys() & captured.keys()):
+            continue
+        recorded, is_exact = effect.arguments, effect.arguments_sha256 == digest
+        if is_exact or (isinstance(recorded, Mapping) and is_same_by_value(recorded, given, defaults)):
+            has_other_data = bool(differing(effect.item.get("reads") or {}, reads or {}))
+            found.append((has_other_data, not is_exact, effect.number, effect))
+    return min(found)[-1] if found else None
 
 
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
+def given_and_captured(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Recorded arguments: those that the caller gave, and what the function has captured."""
+    captured = {name: value for name, value in arguments.items() if name.startswith(NOT_GIVEN)}
+    return {name: value for name, value in arguments.items() if name not in captured}, captured
 
 
 def _effect(

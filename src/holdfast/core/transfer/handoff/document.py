@@ -24,14 +24,15 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import planned, work_on_plan
-from holdfast.core.steps.arguments import NOT_GIVEN
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.handoff.carried_effects import (
     CARRIED,
     Effect,
     arguments_digest,
     effects_in,
+    given_and_captured,
 )
+from holdfast.core.transfer.handoff.remembered_facts import loss_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
 from holdfast.errors import TooLarge
@@ -329,9 +330,12 @@ class _Writing:
             arguments = loads(self._contents.whole(intent["args_blob"]))
         if intent.get("effect") not in CARRIED or not isinstance(arguments, dict):
             return {"arguments": None if "args_blob" in intent else arguments}
-        given = {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
-        is_long = intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX
-        return {"arguments": None if is_long else given, "arguments_sha256": arguments_digest(arguments)}
+        data = {name: intent[name] for name in ("reads", "module_data") if intent.get(name)}
+        digest = {"arguments_sha256": arguments_digest(arguments), **data}
+        if intent.get("args_bytes", 0) > HANDOFF_VALUE_BYTES_MAX:
+            return {"arguments": None, **digest}
+        given, captured = given_and_captured(arguments)
+        return {"arguments": given, **digest, **({"captured": captured} if captured else {})}
 
     def _result(self, call: Call) -> dict[str, Any]:
         body = call.outcomes[-1].body or b"{}"
@@ -387,6 +391,7 @@ class _Writing:
             if size > HANDOFF_VALUE_BYTES_MAX:
                 what: LossKind = "state" if name == "state" else "messages"
                 self._leave(what, name, f"{size:,} bytes long: too long for the handoff", advice)
+        self.left_out += loss_of_facts(self.story.view, self._read, self._store)
         if bag.unread:
             self._leave(
                 "messages",

@@ -48,6 +48,12 @@ _STEP: Final = _object(
         "number": {**_NUMBER, "description": "Of an effect: which one of this document it is."},
         "key": {**_TEXT, "description": "Of a call that was given a key: what tells it from others."},
         "arguments_sha256": {**_TEXT, "description": "Of the arguments, as canonical JSON."},
+        "captured": {
+            "type": "object",
+            "description": "What a function captures, or reads from its module as a part of its identity.",
+        },
+        "reads": {"type": "object", "description": "By name, a digest of the data that it reads otherwise."},
+        "module_data": {"type": "object", "description": "By name, that data, or the beginning of it."},
         "idempotency_key": _TEXT,
         "result": _ANY,
         "result_bytes": {

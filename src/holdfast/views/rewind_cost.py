@@ -1,0 +1,69 @@
+"""What lies behind a point: what going back to it throws away, and which effects stay."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core.budget.budget_fold import BUDGET
+from holdfast.core.budget.spending import since
+from holdfast.core.journal.fold import fold
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Event, Kind
+from holdfast.views.cost import ModelCost, bill, bill_words
+from holdfast.views.next_commands import Choice, CommandBuilder
+from holdfast.views.steps import StepLine, list_steps
+from holdfast.views.value_text import count, span
+
+_STAYS: Final = frozenset({"done", "in_doubt", "cut_off"})
+
+
+class RewindCost(NamedTuple):
+    """What a run has recorded behind an event. ``effects`` are its once steps: these are not thrown away."""
+
+    place: str
+    steps: int
+    spent: ModelCost
+    took_s: float
+    effects: tuple[StepLine, ...]
+
+    def words(self, verb: str = "throws away") -> str:
+        """``throws away 4 model calls, 480 tokens, $0.0018 and 2 other steps, 1.2 s; 2 effects stay``."""
+        others = self.steps - self.spent.calls - len(self.effects)
+        parts = [bill_words(self.spent)] if self.spent.calls else []
+        parts += [count(others, "other step" if parts else "step")] if others > 0 else []
+        thrown = f"{verb} {' and '.join(parts)}, {span(self.took_s)}" if parts else f"{verb} nothing"
+        stays = "stays" if len(self.effects) == 1 else "stay"
+        stay = f"; {count(len(self.effects), 'effect')} {stays} recorded" if self.effects else ""
+        return thrown + stay
+
+
+def rewind_cost(run: str, events: Sequence[Event], seq: int) -> RewindCost:
+    """What a run has recorded behind an event."""
+    behind = [line for line in list_steps(events) if line.started_seq > seq and line.what == "step"]
+    before = fold([event for event in events if event.seq <= seq])
+    effects = tuple(line for line in behind if line.effect == "once" and line.outcome in _STAYS)
+    return RewindCost(
+        f"{run}@#{seq}",
+        len(behind),
+        bill(since(BUDGET.of(fold(events)).spent, BUDGET.of(before).spent)),
+        sum(line.took_s or 0.0 for line in behind if line.depth == 0 and line not in effects),
+        effects,
+    )
+
+
+def changed_call_choices(run: str, events: Sequence[Event], builder: CommandBuilder) -> tuple[Choice, ...]:
+    """For a run that stopped at a changed model call: one command that goes on from before that call."""
+    drift = next((event for event in reversed(events) if event.kind == Kind.DRIFTED), None)
+    seq = 0 if drift is None else int(fields_of(drift.body)["recorded_seq"])
+    intent = next((event for event in events if event.seq == seq), None)
+    if intent is None or fields_of(intent.body).get("effect") != "model":
+        return ()
+    cost = rewind_cost(run, [event for event in events if event.kind != Kind.DRIFTED], seq - 1)
+    return (
+        Choice(
+            builder.holdfast("rewind", cost.place), f"continue from there with the change: {cost.words()}"
+        ),
+        Choice(
+            builder.holdfast("fork", cost.place, "--as", f"{run}-changed"),
+            "the same in another run; this one stays as it is",
+        ),
+    )
