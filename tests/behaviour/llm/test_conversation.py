@@ -10,6 +10,7 @@ from orjson import dumps
 
 import holdfast
 from holdfast.core.llm.conversation import AGAIN, DOUBT, NOT_RUN, validate
+from holdfast.engine.llm import repair_run
 from holdfast.engine.llm.conversation_repair import settle_request
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Kind
@@ -424,3 +425,25 @@ def test_messages_that_a_program_keeps_itself_are_settled_for_a_request(url: str
     with suppress(Killed):
         attempt(url, body)
     assert mends(url) == []
+
+
+def test_two_repairs_behind_one_record_both_count(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that replays from the top gets both, in their order."""
+    said = [USER, asks(("c1", "pay", {"amount": 1})), USER, asks(("c2", "pay", {"amount": 2})), USER]
+    last = {"role": "user", "content": "go on"}
+
+    def body(run: holdfast.Run) -> list[Any]:
+        run.messages.extend([*said, last])
+        return list(run.messages)
+
+    killed(url, body)
+    store = holdfast.store(url)
+    with monkeypatch.context() as early:  # as a version that mends less would
+        early.setattr(repair_run, "open_turn", lambda _: 3)
+        assert len(store.mend("a")) == 1
+    assert len(store.mend("a")) == 1
+    mended = attempt(url, body)
+    assert validate(mended) == []
+    assert [message["role"] for message in mended] == [
+        *("user", "assistant", "tool", "user", "assistant", "tool", "user", "user")
+    ]

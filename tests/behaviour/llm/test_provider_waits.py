@@ -1,5 +1,6 @@
 """A model call that waits for its provider, by a clock that the test sets."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -47,3 +48,26 @@ def test_the_wait_for_all_providers_together_ends_after_give_up_s(
         drive(ask_model(run._held, BLOCKING, Ask("m", {"messages": []}), call, line=line))
     assert 100 <= clock.passed <= 110
     assert set(asked) == set(targets)
+
+
+def test_a_fallback_at_once_does_not_spin(url: str, clock: "SetClock") -> None:
+    """``fall_back_s=0``: every target is asked without a pause, and then there is one, longer from round to round."""
+    asked: list[tuple[str, float]] = []
+    patience = holdfast.Patience(fall_back_s=0.0, first_s=1.0, longest_s=8.0)
+    line = Line(patience, targets=("a", "b", "c"))
+
+    def call() -> Any:
+        asked.append((line.targets[line.target], clock.passed))
+        assert len(asked) < TRIES_MAX, f"{TRIES_MAX} tries within {clock.passed} s"
+        if clock.passed < 60:
+            raise Away(503, {})
+        return "answer"
+
+    with holdfast.run("r", store=url) as run:
+        answer = drive(ask_model(run._held, BLOCKING, Ask("m", {"messages": []}), call, line=line))
+    assert answer.value == "answer"
+    assert [name for name, _ in asked[:6]] == ["a", "b", "c", "a", "b", "c"]
+    rounds = [at for name, at in asked if name == "a"]
+    assert {at for _, at in asked} == set(rounds)
+    assert all(later - earlier >= 0.5 for earlier, later in pairwise(rounds))
+    assert len(asked) <= 3 * 25

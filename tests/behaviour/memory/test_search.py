@@ -13,6 +13,7 @@ from holdfast.core.context.context import context_of
 from holdfast.engine.journal.blob_content import BoundedReader, read_blob
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory import facts as facts_
+from holdfast.engine.memory.remember import _for_context
 from holdfast.stores.port import StorePort
 from holdfast.testing.relay_store import Relay
 
@@ -284,6 +285,19 @@ def test_the_context_has_what_other_runs_left(tmp_path: Path) -> None:
     events = read_all(port, "second")
     context = context_of(events, BoundedReader(port))
     assert verify(context, events, lambda address: read_blob(port, address)) == []
+
+
+def test_its_own_facts_do_not_crowd_out_those_of_others(tmp_path: Path) -> None:
+    """A run that has kept many facts of its own is told what others left, all the same: by a query, and without one."""
+    url = tmp_path / "s.db"
+    with holdfast.run("first", store=url) as run:
+        run.remember("The venue in Lisbon has no wheelchair access")
+    with holdfast.run("second", goal="Plan a conference in Lisbon", store=url) as run:
+        for what in ("dinner", "badges", "posters", "trams", "hotels", "speakers", "coffee", "projectors"):
+            run.remember(f"Plan a conference in Lisbon: {what}", key=what)
+        told = run.context()
+        assert "no wheelchair access" in told.split("## Recalled from memory")[1]
+        assert [one.fact.run for one in _for_context(run._held, "", [])] == ["first"]
 
 
 def test_a_run_leaves_its_discoveries_behind(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ class Conversation(Feature):
     def _begin(self) -> None:
         held = self.held
         self._entries: list[Entry] = []
-        self._repairs: dict[int, ConversationEvent] = {}
-        """The repairs made while the run had no holder, each by the record that it follows."""
+        self._repairs: dict[int, list[ConversationEvent]] = {}
+        """The repairs made while the run had no holder, by the record that they follow, in their order."""
         self._unsaid: set[int] = set()
         last = 0
         for event in CONVERSATION.of(held.view).messages:
@@ -76,7 +76,7 @@ class Conversation(Feature):
                 self._unsaid.add(event.seq)
                 # A replaying program makes no call that would bring this repair in: ``_passed`` applies it.
                 if event.mends_upto is not None and event.place != event.seq:
-                    self._repairs[last] = event
+                    self._repairs.setdefault(last, []).append(event)
             last = event.seq if event.mends_upto is None else last
         self.restored = len(self._entries)
         """How many messages the program started with, instead of adding them itself."""
@@ -124,10 +124,9 @@ class Conversation(Feature):
         self._passed(seq)
 
     def _passed(self, seq: int) -> None:
-        """The program has reached this record. A repair that follows it applies from now on."""
+        """The program has reached this record. Repairs that follow it apply from now on."""
         self._unsaid.discard(seq)
-        repair = self._repairs.pop(seq, None)
-        if repair is not None:
+        for repair in self._repairs.pop(seq, ()):
             apply(self._entries, repair.seq, self._content(repair))
             self._unsaid.discard(repair.seq)
             self.restored = len(self._entries)

@@ -69,7 +69,17 @@ class Line:
 class Watch:
     """The wait of one call for its provider, from the first failure to the answer."""
 
-    __slots__ = ("_began", "_garbled", "_looks", "_target_began", "_waiting", "_work", "fell_back")
+    __slots__ = (
+        "_asked_in_round",
+        "_began",
+        "_garbled",
+        "_looks",
+        "_rounds",
+        "_target_began",
+        "_waiting",
+        "_work",
+        "fell_back",
+    )
 
     def __init__(self, work: "ModelWork") -> None:
         self._work = work
@@ -80,6 +90,8 @@ class Watch:
         """When it began to wait for the present target: ``fall_back_s`` counts from here."""
         self._looks = 0
         self._garbled = 0
+        self._asked_in_round = self._rounds = 0
+        """How many targets were asked since the last pause, and how often all of them were."""
         self.fell_back: list[dict[str, str]] = []
         """The targets that the call fell back to, and why."""
 
@@ -108,7 +120,13 @@ class Watch:
             await self._end("expired")
             return False
         if self._is_fallback_due():
-            return self._falls_back(outage.why)
+            self._falls_back(outage.why)
+            self._asked_in_round += 1
+            if self._asked_in_round >= len(line.targets):  # none of them answers: do not ask them in a spin
+                self._asked_in_round = 0
+                await self._let_pass(backoff_s(self._rounds, line.patience, random()))  # noqa: S311 - jitter is no secret
+                self._rounds += 1
+            return True
         await self._until(outage.until)
         await self._pause(outage)
         return True

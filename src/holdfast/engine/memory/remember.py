@@ -241,16 +241,23 @@ def recall(
     return _recall(session, query, k, within(scope, tags))
 
 
-def _recall(session: StoreSession, query: str, k: int, bounds: Within) -> list[Recalled]:
-    ready = _filler(session)
-    return with_index(session, lambda index: _recall_by(session, index, query, k, bounds), ready=ready)
+def _recall(
+    session: StoreSession, query: str, k: int, bounds: Within, but_of: str | None = None
+) -> list[Recalled]:
+    """``but_of``: facts of this run do not count."""
+
+    def look(index: IndexPort | None) -> list[Recalled]:
+        return _recall_by(session, index, query, k, bounds, but_of)
+
+    return with_index(session, look, ready=_filler(session))
 
 
 def _recall_by(
-    session: StoreSession, index: IndexPort | None, query: str, k: int, bounds: Within
+    session: StoreSession, index: IndexPort | None, query: str, k: int, bounds: Within, but_of: str | None
 ) -> list[Recalled]:
     if not query.strip():
-        newest = sorted(current_facts(session, bounds), key=lambda fact: fact.changed_at)
+        found_now = [fact for fact in current_facts(session, bounds) if fact.run != but_of]
+        newest = sorted(found_now, key=lambda fact: fact.changed_at)
         return [Recalled(fact, 0.0) for fact in newest[::-1][:k]]
     # Late imports, because every program that opens a run loads this module.
     from holdfast.core.memory.terms import holds, query_of
@@ -266,6 +273,8 @@ def _recall_by(
         fact = find_whole(session.store, one.key)
         if fact is None or fact.superseded_by or version_of(fact) != one.version:
             _drop_stale(index, one.key, fact)
+        elif fact.run == but_of:
+            continue
         elif holds(asked, searchable(fact)) and one.key not in superseded:
             superseded.add(key_of(fact.supersedes, fact.scope))
             found.append(Recalled(_used(session, index, fact, now), round(one.score, 4)))
@@ -473,8 +482,7 @@ def _for_context(held: HeldRun, query: str, scopes: list[str]) -> list[Recalled]
     if not session.store.scan_records(SPACE, limit=1):
         return []
     prefixes = (BETWEEN, *(prefix for scope in scopes for prefix in within(scope).prefixes))
-    found = _recall(session, query, _FOR_CONTEXT + len(scopes), Within(prefixes))
-    return [one for one in found if one.fact.run != held.run][:_FOR_CONTEXT]
+    return _recall(session, query, _FOR_CONTEXT, Within(prefixes), but_of=held.run)
 
 
 def _as_mark(held: HeldRun, query: str, found: list[Recalled]) -> dict[str, Any]:
