@@ -45,9 +45,9 @@ def made(own_shop: "Shop", monkeypatch: pytest.MonkeyPatch) -> "Shop":
 def test_one_line_a_file(made: "Shop") -> None:
     """The latest version of each, what made it, and how the file compares."""
     assert made("artifacts", "job").out == dedent("""\
-        FILE           VERSION      SIZE  SHA256        STEP   AFTER    EVENT  MADE                     ON DISK
-        out/raw.bin          1   3 bytes  ae4b3280e56e  draft  point 2    #14  2026-03-01 14:07:11 UTC  as recorded
-        out/report.md   2 of 2  14 bytes  593dd545fbcf  draft  point 2    #11  2026-03-01 14:07:11 UTC  as recorded
+        FILE           VERSION      SIZE  SHA256        AFTER    EVENT  MADE                     ON DISK
+        out/raw.bin          1   3 bytes  ae4b3280e56e  point 2    #14  2026-03-01 14:07:11 UTC  as recorded
+        out/report.md   2 of 2  14 bytes  593dd545fbcf  point 2    #11  2026-03-01 14:07:11 UTC  as recorded
 
           holdfast artifacts job out/report.md --store STORE  # its versions
         """)

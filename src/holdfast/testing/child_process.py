@@ -53,21 +53,26 @@ class Spawned:
     def run(
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, timeout_s: float
     ) -> Exit:
-        with output.open("ab") as printed:
+        with (
+            output.open("ab") as printed,
+            subprocess.Popen(  # noqa: S603 - the caller's own script
+                [sys.executable, "-m", _CHILD, *arguments],
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+            ) as child,
+        ):
             try:
-                ended = subprocess.run(  # noqa: S603 - the caller's own script
-                    [sys.executable, "-m", _CHILD, *arguments],
-                    cwd=cwd,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=printed,
-                    stderr=printed,
-                    timeout=timeout_s,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise _late(arguments, timeout_s, output) from None
-        return Exit(ended.returncode, _text(output))
+                code = child.wait(timeout_s)
+            except BaseException as cut:
+                child.kill()
+                child.wait()  # not left to Popen: after Ctrl-C it would leave a zombie
+                if isinstance(cut, subprocess.TimeoutExpired):
+                    raise _late(arguments, timeout_s, output) from None
+                raise
+        return Exit(code, _text(output))
 
     def close(self) -> None:
         """Nothing to release."""
