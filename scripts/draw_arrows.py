@@ -68,7 +68,9 @@ def with_rules(page: str) -> str:
     before, _, behind = page.partition(RULES_HEAD)
     _, _, behind = behind.partition("\n\n")
     lines = [f"| **{name}** | {' | '.join(rules)} |" for name, rules in RULES.items()]
-    return f"{before}{RULES_HEAD}\n|{'---|' * (len(Rules._fields) + 1)}\n" + "\n".join(lines) + f"\n\n{behind}"
+    return (
+        f"{before}{RULES_HEAD}\n|{'---|' * (len(Rules._fields) + 1)}\n" + "\n".join(lines) + f"\n\n{behind}"
+    )
 
 
 if __name__ == "__main__":
