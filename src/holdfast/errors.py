@@ -925,10 +925,11 @@ class EffectUnclaimed(Diverged):
 
     says = "run {run} is not sure that {step!r} is new: {why}\n{diff}"
     advises = (
-        "say what it is: `holdfast resolve {run} d{seq} --same` (it is that one), `--new` (make it), "
+        "say what it is: `holdfast resolve {run} {effect} --same` (it is that one), `--new` (make it), "
         "or `--abandon` (the recorded one counts no more)"
     )
     why: str
+    effect: str
 
 
 class Cancelled(StopSignal):

@@ -2,15 +2,16 @@
 
 A program is a tree of operations: reads, once effects, scopes, steps with calls inside, children, tasks side by side. It
 runs as a real async run over a store, is killed at random places, edited (renamed, inserted, removed, moved, wrapped, other
-types, other defaults) and run again, until it ends. A person answers every stop truthfully. A child keeps its name, which is
-its identity. ``python -m tests.property.edited_programs --seeds 0:2000 --store sqlite`` walks many.
+types, other defaults, a child renamed, dissolved or made of a part, an effect moved out of a child) and run again, until it
+ends. A person answers every stop truthfully. What has finished, a step or a child, is answered as a whole: no effect moves out
+of it. ``python -m tests.property.edited_programs --seeds 0:2000 --store sqlite`` walks many.
 """
 
 import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from tempfile import TemporaryDirectory
@@ -56,6 +57,7 @@ class World:
     keys: dict[str, int] = field(default_factory=dict)
     in_flight: int = 0
     finished_steps: set[int] = field(default_factory=set)
+    finished_runs: set[str] = field(default_factory=set)
 
 
 # -- programs and edits --------------------------------------------------------------------------------------------------
@@ -67,6 +69,7 @@ class Maker:
     def __init__(self, random: Random) -> None:
         self.random = random
         self._uids = 0
+        self._finished: Container[int] = ()
 
     def uid(self) -> int:
         self._uids += 1
@@ -86,9 +89,9 @@ class Maker:
         draw = self.random.random()
         if depth == 0 or draw < 0.65:
             return self.leaf()
-        if draw < 0.75:
+        if draw < 0.73:
             return Op("scope", self.uid(), self.random.choice("st"), body=self.ops(depth - 1))
-        if draw < 0.82:
+        if draw < 0.79:
             uid = self.uid()
             return Op("step", uid, "work", uid, body=self.ops(depth - 1))
         if draw < 0.89:
@@ -102,8 +105,9 @@ class Maker:
         )
         return Op("gather", self.uid(), "", body=branches)
 
-    def edit(self, ops: Program) -> Program:
-        """The program with one change at a random place."""
+    def edit(self, ops: Program, finished: Container[int]) -> Program:
+        """The program with one change at a random place. No effect moves out of what is ``finished``."""
+        self._finished = finished
         places = list(_places(ops))
         at = self.random.choice(places) if places else ()
         return self._edited(ops, at)
@@ -118,8 +122,12 @@ class Maker:
         if op.kind == "task":
             return ops
         change = self.random.choice(
-            ["rename", "insert", "remove", "swap", "wrap", "type", "argument", "default"]
+            ["rename", "insert", "remove", "swap", "wrap", "type", "argument", "default", "child"]
         )
+        if change == "child" and op.kind != "child":
+            return (*before, self._child((op,)), *after)
+        if op.kind == "child" and change in {"child", "rename", "type", "argument", "default"}:
+            return (*before, *self._other_child(op), *after)
         if change == "insert":
             return (*before, self.leaf(), op, *after)
         if change == "remove" and len(ops) > 1:
@@ -138,6 +146,20 @@ class Maker:
             if change == "argument":
                 return (*before, replace(op, arg=f"a{op.arg}"), *after)
         return ops
+
+    def _child(self, body: Program) -> Op:
+        uid = self.uid()
+        return Op("child", uid, f"c{uid}", body=body)
+
+    def _other_child(self, op: Op) -> Program:
+        """A child under another name, its body without it, or with one of its parts behind it."""
+        change = self.random.choice(["rename", "dissolve", "move out"])
+        if change == "dissolve" and all(one.kind != "task" for one in op.body):
+            return op.body
+        if change == "move out" and len(op.body) > 1 and op.uid not in self._finished:
+            i = self.random.randrange(len(op.body))
+            return replace(op, body=(*op.body[:i], *op.body[i + 1 :])), op.body[i]
+        return (self._child(op.body),)
 
 
 def _places(ops: Program, at: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -259,10 +281,11 @@ class Walker:
 
     async def run(self, id: str, /, *_args: Any, **_kwargs: Any) -> None:  # noqa: A002 - what agents have
         """Start or resume the child; one that has ended is not run again."""
-        finished = self.attempt.world.finished_steps
-        if self.op.uid not in finished:
+        world = self.attempt.world
+        if id not in world.finished_runs:
             await self.attempt._entered(id, self.op.body)
-            finished.add(self.op.uid)
+            world.finished_runs.add(id)
+            world.finished_steps.add(self.op.uid)
 
     def inputs_of(self, _args: tuple[Any, ...], _kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """It has none: an edit of its body is no other input."""
@@ -293,18 +316,19 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
     stopped_calls = [one for run in runs for one in store.stopped_calls(run) if one.pending is None]
     used: set[tuple[str, str]] = set()
     for stopped in stopped_calls:
-        run, calls = stopped.run, store.view(stopped.run).calls
+        run = stopped.run
         uid = next(
             u for u, name, arg in _calls_of(ops) if (name, arg) == (stopped.step, stopped.arguments["_value"])
         )
         for effect in stopped.effects:
-            key = contents_of(calls[effect.key].body or b"{}")["idempotency_key"]
-            if world.keys.get(key) == uid and (run, effect.key) not in used:
-                used.add((run, effect.key))
-                store.resolve(run, effect.key, "same", asked=stopped.key)
+            whose = effect.run or run
+            key = contents_of(store.view(whose).calls[effect.key].body or b"{}")["idempotency_key"]
+            if world.keys.get(key) == uid and (whose, effect.key) not in used:
+                used.add((whose, effect.key))
+                store.resolve(run, effect.id, "same", asked=stopped.key)
                 break
         else:
-            store.resolve(run, stopped.effects[0].key, "new", asked=stopped.key)
+            store.resolve(run, stopped.effects[0].id, "new", asked=stopped.key)
     return bool(stopped_calls)
 
 
@@ -349,7 +373,7 @@ def walk(seed: int, url: str = "") -> Counter[str]:
                 continue
             kills -= 1
             if edits and random.random() < 0.8:
-                ops = maker.edit(ops)
+                ops = maker.edit(ops, world.finished_steps)
                 version += 1
                 modules = {"__main__": str(version)}
                 counts["edits"] += 1

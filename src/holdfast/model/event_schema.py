@@ -139,11 +139,11 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.DRIFTED: Schema(
         {
             "recorded": "text", "recorded_seq": "count?", "unclaimed": "texts?", "how": "=never_asked,told?",
-            "difference": "text?", "passed": "count?",
+            "difference": "text?", "passed": "count?", "run": "text?",
         },
         {"diff": "text?", "args": "any?"},
     ),
-    Kind.STEP_CLAIMED: Schema({"asked": "text", "how": "=same,new", "by": "text"}),
+    Kind.STEP_CLAIMED: Schema({"asked": "text", "how": "=same,new", "by": "text", "run": "text?"}),
     Kind.STREAM_CHUNK: Schema(
         {"try": "count", "n": "count", "pieces": "count", "continues": "text?"},
         {

@@ -87,11 +87,13 @@ class UnclaimedEffect(NamedTuple):
     seq: int
     state: str
     arguments: Any
+    run: str = ""
+    """The run that recorded it; empty if that is the run of the stopped call."""
 
     @property
     def id(self) -> str:
-        """A short name for it, which stays the same: the number of its event."""
-        return f"d{self.seq}"
+        """A short name for it, which stays the same: the number of its event, with its run if it has one."""
+        return f"d{self.seq}@{self.run}" if self.run else f"d{self.seq}"
 
 
 class StoppedCall(NamedTuple):

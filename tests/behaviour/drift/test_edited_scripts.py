@@ -118,6 +118,40 @@ def test_an_effect_under_another_identity(script: Script, edited: str) -> None:
     assert script.world == ["Ada"]
 
 
+@pytest.mark.parametrize("child", ["run.child", "with"])
+@pytest.mark.parametrize(("words", "world"), [
+    (["d3@r/one", "--same"], ["Ada"]),
+    (["d3@r/one", "--new"], ["Ada", "Ada"]),
+    (["d3@r/one", "--abandon"], ["Ada", "Ada"]),
+    (["--all", "--abandon"], ["Ada", "Ada"]),
+    (["--same"], ["Ada"]),
+], ids=" ".join)  # fmt: skip
+def test_a_child_is_renamed(script: Script, child: str, words: list[str], world: list[str]) -> None:
+    """The run stops and names the effect of the old child; the commands that it prints decide. Made again, nothing reported."""
+    text = """
+        @holdfast.agent("shop")
+        def shop(run):
+            print(run.once("pay", do, "Ada"))
+            {end}
+
+        with holdfast.run("r") as run:
+            {call}
+    """
+    call = {
+        "run.child": 'run.child("one", shop)',
+        "with": 'with holdfast.run("one") as inner: shop.fn(inner)',
+    }[child]
+    script.write(text.format(call=call, end="die()"))()
+    script.write(text.format(call=call.replace("one", "uno"), end=""))
+    assert script() == PAUSED
+    assert "d3@r/one" in script.said
+    command = [sys.executable, "-m", "holdfast.cli", "resolve", "r/uno", *words, "--store", script.url]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert script() == 0
+    assert script.said.splitlines()[-1] == "receipt for Ada"
+    assert script.world == world
+
+
 def test_a_list_at_module_level_grows_at_the_front(script: Script) -> None:
     """Zoe is a question, and paid when she is called new. She got Ada's receipt, and Bob was paid twice."""
     text = """

@@ -8,6 +8,7 @@ meanwhile: the letter might have stayed behind.
 import getpass
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from orjson import dumps, loads
@@ -44,7 +45,7 @@ from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
 from holdfast.model.premises import Premise
 from holdfast.model.recorded_command import Command
-from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo
+from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, UnclaimedEffect
 from holdfast.model.store_rows import OVER
 
 How = Literal["done", "retry", "failed", "abandon", "same", "new"]
@@ -80,6 +81,8 @@ class Settling(Reading):
                 problem=f"how={how!r} is not a way to resolve",
                 advice="use done, retry, failed or abandon; for a stopped call same, new or abandon",
             )
+        if how == "abandon" and (other := self._other(run, step)) is not None:
+            return self.resolve(other.run, other.key, how, by=by)
         call = self._find(run, step, how)
         body: dict[str, Any] = {"how": how}
         if how == "done":
@@ -95,7 +98,6 @@ class Settling(Reading):
 
     def _claim(self, run: str, step: str, how: How, asked: str | None, *, by: str) -> Doubt:
         """Post what a stopped call is. ``step`` names the effect that the call was stopped for."""
-        calls = self.view(run).calls
         stopped = self.stopped_calls(run)
         found = [
             (one, effect)
@@ -110,7 +112,7 @@ class Settling(Reading):
             raise UnknownStep(
                 run=run, step=step, state="no stopped call waits for", candidates=known or "none"
             )
-        if len({effect.key for _, effect in found}) > 1 and how == "same":
+        if len({effect.id for _, effect in found}) > 1 and how == "same":
             names = ", ".join(f"{effect.step} ({effect.id})" for _, effect in found)
             raise UnknownStep(run=run, step=step, state="several effects", candidates=names)
         one, effect = found[0]
@@ -122,11 +124,21 @@ class Settling(Reading):
             "name": effect.step,
             "how": how,
             "by": by,
+            **({"run": effect.run} if effect.run else {}),
         }
         if not inbox.post(self._port, run, f"claim-{one.key}", content, at=self._session.clock.wall()):
             raise AlreadyResolved(run=run, step=one.step, state="a decision waits in its inbox already")
         check_may_act(self._port, self._row(run))
-        return _doubt_of(run, calls[effect.key], how)
+        if effect.run and how == "same":
+            # From now on this run has it. Posted last: killed before, the other one only asks once more.
+            with suppress(AlreadyResolved):
+                self.resolve(effect.run, effect.key, "abandon", by=by)
+        return _doubt_of(run, self.view(effect.run or run).calls[effect.key], how)
+
+    def _other(self, run: str, step: str) -> UnclaimedEffect | None:
+        """The effect of another run that stopped a call of this one, by its id."""
+        effects = [effect for one in self.stopped_calls(run) for effect in one.effects if effect.run]
+        return next((effect for effect in effects if effect.id == step), None)
 
     def submit(self, agent: str, run: str, inputs: Mapping[str, Any] | None = None) -> bool:
         """Queue a run of an agent for a worker. A run that has stopped is tried again.

@@ -159,7 +159,8 @@ def _targets(
         return _stopped_targets(run, steps, how, undecided, everything=everything)
     open_doubts = [doubt for doubt in doubts if doubt.pending is None]
     if everything:
-        effects = {effect.key for one in undecided for effect in one.effects} if how == "abandon" else set()
+        abandoned = [effect for one in undecided for effect in one.effects] if how == "abandon" else []
+        effects = {effect.id if effect.run else effect.key for effect in abandoned}
         keys = [
             *(doubt.key for doubt in open_doubts),
             *sorted(effects - {doubt.key for doubt in open_doubts}),
@@ -173,7 +174,7 @@ def _targets(
                 _matching(run, [step], doubts)
         return [Target(step) for step in steps]
     if how == "abandon" and not open_doubts and len(undecided) == 1:
-        return [Target(undecided[0].effects[0].key)]
+        return [Target(undecided[0].effects[0].id)]
     if not doubts and undecided:
         id_ = undecided[0].effects[0].id
         raise RefusedError(
@@ -199,7 +200,7 @@ def _stopped_targets(
     targets: list[Target] = []
     for one in undecided:
         taken = {target.step for target in targets}
-        free = [effect.key for effect in one.effects if how == "new" or effect.key not in taken]
+        free = [effect.id for effect in one.effects if how == "new" or effect.id not in taken]
         if free:
             targets.append(Target(free[0], one.key))
     return targets

@@ -36,6 +36,8 @@ class DriftFold(FeatureFold):
         """Changes of data for which the recorded calls answer: see ``data_difference.name_of``."""
         self.passed: dict[str, int] = {}
         """For a call that was stopped: the first recorded call that the program had passed over then."""
+        self.left: list[str] = []
+        """Names of effects that children, edited since, have not asked for before they finished."""
         self.programs: list[tuple[int, dict[str, str]]] = []
         """Digests of modules that changed, each with the event from which on they count."""
 
@@ -57,8 +59,10 @@ class DriftFold(FeatureFold):
                     self.passed[event.key] = fields["passed"]
             elif "difference" in fields:
                 self.accepted.add(fields["difference"])
+            elif "run" in fields:
+                self.left.append(f"{fields['recorded']}@{fields['run']}")
         elif event.kind == Kind.STEP_CLAIMED:
-            self.decide(fields["asked"], event.key, fields["how"])
+            self.decide(fields["asked"], event.key, fields["how"], fields.get("run", ""))
         elif "program" in fields:
             self.programs.append((event.seq, fields["program"]))
 
@@ -68,8 +72,8 @@ class DriftFold(FeatureFold):
         if difference:
             self.differences[asked] = difference
 
-    def decide(self, asked: str, key: str, how: str) -> None:
-        """A person has said what a stopped call is: the recorded one of this key, or a new one."""
+    def decide(self, asked: str, key: str, how: str, run: str = "") -> None:
+        """A person has said what a stopped call is: the recorded one of this key and run, or a new one."""
         self.stops.pop(asked, None)
         difference = self.differences.pop(asked, "")
         if how != "same":
@@ -77,7 +81,7 @@ class DriftFold(FeatureFold):
         elif difference:
             self.accepted.add(difference)
         else:
-            self.same[asked] = key
+            self.same[asked] = f"{key}@{run}" if run else key
 
     def program_at(self, seq: int) -> dict[str, str]:
         """The digests of the program's modules when it recorded this event, as far as they are recorded."""
@@ -102,6 +106,7 @@ class DriftFold(FeatureFold):
             "same_calls": self.same,
             "new_calls": sorted(self.new),
             "passed_over": self.passed,
+            "left_by_children": self.left,
             "programs": self.programs,
             "patches": self.patches,
             "data_differences": self.differences,
@@ -114,6 +119,7 @@ class DriftFold(FeatureFold):
         self.same = dict(data.get("same_calls", {}))
         self.new = set(data.get("new_calls", ()))
         self.passed = dict(data.get("passed_over", {}))
+        self.left = list(data.get("left_by_children", ()))
         self.patches = dict(data.get("patches", {}))
         self.differences = dict(data.get("data_differences", {}))
         self.accepted = set(data.get("data_accepted", ()))

@@ -29,6 +29,24 @@ class Bodies(NamedTuple):
     body_of: Callable[[Outcome], bytes]
 
 
+class Effect(NamedTuple):
+    """A recorded effect that a new call may be, and the run that recorded it."""
+
+    run: str
+    call: Call
+    bodies: Bodies
+
+    def name_in(self, run: str) -> str:
+        """Its name in the journal of a run: its key, and its own run if that is another one."""
+        return self.call.key if self.run == run else f"{self.call.key}@{self.run}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The key and the run of an effect's name; no run for an effect of the run whose journal has the name."""
+    key, _, run = name.partition("@")
+    return key, run
+
+
 def ledger_of(calls: Iterable[Call], bodies: Bodies) -> list[Call]:
     """The calls that are in the ledger, in the order in which they began."""
     found = [call for call in calls if call.seq and not call.abandoned and _is_effect(call, bodies)]
@@ -67,12 +85,12 @@ NOT_PASSED = inf
 
 
 def by_likeness(
-    candidates: Iterable[Call], name: str, arguments: Mapping[str, Any], args_of: Callable[[Call], Any]
-) -> list[Call]:
+    candidates: Iterable[Effect], name: str, arguments: Mapping[str, Any], args_of: Callable[[Effect], Any]
+) -> list[Effect]:
     """The candidates, the most likely first: the same tool, more equal arguments, the earlier one."""
 
-    def distance(call: Call) -> tuple[bool, int, int]:
-        recorded = args_of(call)
+    def distance(effect: Effect) -> tuple[bool, int, int]:
+        recorded, call = args_of(effect), effect.call
         known = recorded if isinstance(recorded, Mapping) else {}
         equal = sum(are_equal(known[one], arguments[one]) for one in known.keys() & arguments.keys())
         return call.name != name, len({*known, *arguments}) - equal, call.seq

@@ -5,7 +5,7 @@ path: the program branched off, and may never ask for anything that was recorded
 follows such a branch makes no new call at that place, so it is found by the two records that share a path.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from math import inf
 
 from holdfast.core.steps.call_point import NO_PATH, Point
@@ -58,15 +58,18 @@ class Branches:
                 by_path.setdefault(path, []).append(call)
         self._calls = [calls for calls in by_path.values() if len(calls) > 1]
 
-    def passed_seq(self, cursor_seq: int) -> float:
-        """The first recorded call that this attempt left out by following another branch; inf for none."""
+    def passed_seq(self, cursor_seq: int, running: Container[str] = ()) -> float:
+        """The first recorded call that this attempt left out by following another branch; inf for none.
+
+        ``running`` are the keys of calls that the program has begun, and that have no outcome yet.
+        """
         return min(
             (
                 call.seq
                 for calls in self._calls
-                if any(one.seq > cursor_seq and not one.is_waiting for one in calls)
+                if any(one.seq > cursor_seq and (not one.is_waiting or one.key in running) for one in calls)
                 for call in calls
-                if call.is_waiting and not call.abandoned
+                if call.is_waiting and not call.abandoned and call.key not in running
             ),
             default=inf,
         )

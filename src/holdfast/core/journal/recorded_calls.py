@@ -19,7 +19,11 @@ def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[
 
     Then the program never asks for the calls inside.
     """
-    scope: str = fields_of(body_of(call))["in"]
+    return is_answered(fields_of(body_of(call))["in"], calls, body_of)
+
+
+def is_answered(scope: str, calls: Mapping[str, Call], body_of: Callable[[Call], bytes]) -> bool:
+    """Whether this step, or one around this scope, was answered from the journal."""
     while scope:
         parent = calls.get(scope)
         if parent is None:  # a ``run.scope``, which is no call: look around it

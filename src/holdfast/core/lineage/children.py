@@ -55,15 +55,14 @@ def begun_seqs(
     found: dict[str, int] = {}
     for call in view.calls.values():
         if call.name == CHILD:
-            name, seq = (steps.get(call.key), call.seq) if call.seq else _marked(call, parents, body_of)
+            name, seq = (steps.get(call.key), call.seq) if call.seq else marked(call, parents, body_of)
             if name is not None:
                 found[name] = min(seq, found.get(name, seq))
     return found
 
 
-def _marked(
-    call: Call, parents: Sequence[str], body_of: Callable[[Outcome], bytes]
-) -> tuple[str | None, int]:
+def marked(call: Call, parents: Sequence[str], body_of: Callable[[Outcome], bytes]) -> tuple[str | None, int]:
+    """The name of the child that a mark names, and its event."""
     outcome = call.outcomes[0]
     value = part_of(body_of(outcome), "value")
     run = value.get("run") if isinstance(value, dict) else None

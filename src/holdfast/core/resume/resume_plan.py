@@ -262,7 +262,7 @@ def _effect(doubt: Uncertain) -> Judged:
 
 
 def _unclaimed(stopped: Iterable[StoppedCall]) -> tuple[UnclaimedEffect, ...]:
-    effects = {effect.key: effect for one in stopped if one.pending is None for effect in one.effects}
+    effects = {effect.id: effect for one in stopped if one.pending is None for effect in one.effects}
     return tuple(sorted(effects.values(), key=lambda effect: effect.seq))
 
 

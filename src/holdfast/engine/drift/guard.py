@@ -6,10 +6,13 @@ default that is new). Then the call has that one's identity. Else it notes wheth
 the record, and asks the ledger (``core/drift/ledger.py``) whether a once call must stop. Nothing is written
 but the stop itself: killed before that, the next attempt comes to the same decision. With
 ``unclaimed="tell"`` the call fails with EffectNotMade instead, as its recorded outcome: see ADR 033.
+
+The runs of one process that are entered inside each other have one ledger: a call asks the guards of all of
+them, and each looks at the children that its program did not ask for (``recorded_children.py``).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +20,7 @@ from orjson import loads
 
 from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
+from holdfast.core.drift.ledger import Effect
 from holdfast.core.drift.recorded_paths import Branches, RecordedPaths
 from holdfast.core.steps.arguments import GLOBAL, defaults_of
 from holdfast.core.steps.call_difference import (
@@ -27,7 +31,9 @@ from holdfast.core.steps.call_difference import (
 )
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.drift.data_changes import DataChanges
+from holdfast.engine.drift.moved_effects import never_asked, take_over
 from holdfast.engine.drift.program import modules
+from holdfast.engine.drift.recorded_children import RecordedChildren
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_at, read_blob
 from holdfast.engine.journal.journal import Draft, draft
@@ -63,12 +69,23 @@ class DriftGuard(Feature):
         self._paths: RecordedPaths | None = None
         self._by_name: dict[tuple[str, str], deque[Call]] = {}
         self._ledger: list[Call] = []
+        self._children: RecordedChildren | None = None
         self._branches: Branches | None = None
         self._passed_seq: float = ledger.NOT_PASSED
         self._program: dict[str, str] | None = None
         self._has_changed = False
         self._data = DataChanges(held)
         self._lock = Lock()
+
+    async def entered(self, runtime: "Runtime") -> None:  # noqa: ARG002 - nothing is read yet
+        """The runs around this one ask for its effects, too."""
+        if self.held.tree.parent is not None:
+            self.held.tree.parent.tree.children[self.held.run] = self.held
+
+    def released(self) -> None:
+        """The program has left the run: nothing more is claimed, and what a finished run left is noted."""
+        if self.held.tree.parent is not None and (self.held.is_finished or not self.may_block):
+            self.held.tree.parent.tree.children.pop(self.held.run, None)
 
     # -- a recorded call under another identity --------------------------------------------------------------
 
@@ -91,7 +108,10 @@ class DriftGuard(Feature):
             await inbox.drain(self.held, runtime)  # it is asked for again: there may be a decision
         same = DRIFT.of(self.held.view).same.get(asked.key)
         if same is not None:
-            call = self.held.view.calls.get(same)
+            key, run = ledger.split_name(same)
+            if run:
+                return await take_over(self.held, runtime, call_options, asked, run, key)
+            call = self.held.view.calls.get(key)
             return call if call is not None and call.is_waiting else None
         waiting = self._waiting(asked.point.scope, asked.name)
         if not waiting or call_options.key is not None:
@@ -144,9 +164,9 @@ class DriftGuard(Feature):
 
     async def _check_ledger(self, work: "Work") -> None:
         asked = work.asked
-        self._passed_seq = min(self._passed_seq, self._passed_in_record())
         is_aside = self._tells and asked.point.path == NO_PATH
-        if self._passed_seq == ledger.NOT_PASSED and not is_aside and not self._any_changed():
+        has_left = self._passed_now() != ledger.NOT_PASSED or is_aside or self._any_changed()
+        if not has_left and not self._has_relatives():
             return  # most often: nothing recorded can be this call
         if asked.key in DRIFT.of(self.held.view).new:
             return
@@ -168,25 +188,32 @@ class DriftGuard(Feature):
         )
         diff = f"  now       {now}\n  d{change.call.seq:<8} {before}  ({state})"
         why = "its function reads other data of its module than the recorded call"
-        await self._stop(work, [change.call], diff, why, difference=change.name)
+        await self._stop(work, [self._own(change.call)], diff, why, difference=change.name)
 
-    async def _stop(self, work: "Work", found: list[Call], diff: str, why: str, **more: Any) -> None:
+    async def _stop(self, work: "Work", found: list[Effect], diff: str, why: str, **more: Any) -> None:
         """Record the stop and raise it, unless the program lets drift pass."""
         asked, fold = work.asked, DRIFT.of(self.held.view)
-        keys = [call.key for call in found[:UNCLAIMED_SHOWN_MAX]]
+        keys = [effect.name_in(self.held.run) for effect in found[:UNCLAIMED_SHOWN_MAX]]
         facts = dict[str, Any](more, unclaimed=keys)
         if self._tells:
             facts["how"] = "told"
         if self._passed_seq != ledger.NOT_PASSED:
             facts["passed"] = self._passed_seq
-        event = self._event(asked, found[0], diff, args=loads(asked.arguments), **facts)
+        first = found[0].call
+        event = self._event(asked, first, diff, args=loads(asked.arguments), **facts)
         fold.stop(asked.key, [0, asked.name, keys], **more)
         if self._tells:
             await self._tell(work, event, found, diff, why)
         await self._append(work, event)
         if self.held.drift_stops:
             raise EffectUnclaimed(
-                run=self.held.run, step=asked.name, key=found[0].key, seq=found[0].seq, why=why, diff=diff
+                run=self.held.run,
+                step=asked.name,
+                key=first.key,
+                seq=first.seq,
+                why=why,
+                diff=diff,
+                effect=self._id_of(found[0]),
             )
         log().warning("run %s makes %r, though %s:\n%s", self.held.run, asked.name, why, diff)
 
@@ -195,14 +222,14 @@ class DriftGuard(Feature):
         entry = self.held.entry
         return entry is not None and entry.unclaimed == "tell" and self.held.drift_stops
 
-    async def _tell(self, work: "Work", event: Draft, found: list[Call], diff: str, why: str) -> None:
+    async def _tell(self, work: "Work", event: Draft, found: list[Effect], diff: str, why: str) -> None:
         """Record the call as not made, and raise what the model is to read. The effects go on guarding."""
         results = await work.runtime.store(self._results, found)
         not_made = EffectNotMade(
             run=self.held.run,
             step=work.asked.name,
-            key=found[0].key,
-            seq=found[0].seq,
+            key=found[0].call.key,
+            seq=found[0].call.seq,
             why=why,
             diff="\n".join([diff, *results]),
             ways=_WAYS,
@@ -210,14 +237,14 @@ class DriftGuard(Feature):
         await work.refuse(not_made, event)
         raise not_made
 
-    def _results(self, found: list[Call]) -> list[str]:
+    def _results(self, found: list[Effect]) -> list[str]:
         """What the effects returned, one line each, as far as it is kept."""
         lines = []
-        for call in found[:UNCLAIMED_SHOWN_MAX]:
-            bodies = [self.held.body_of(outcome) for outcome in call.outcomes if outcome.good]
+        for effect in found[:UNCLAIMED_SHOWN_MAX]:
+            bodies = [effect.bodies.body_of(outcome) for outcome in effect.call.outcomes if outcome.good]
             if bodies and not is_hollow(bodies[-1]):
                 text = content_at(self.held.store, bodies[-1]).decode()
-                lines.append(f"  d{call.seq} returned {cut_text(text)}")
+                lines.append(f"  {self._id_of(effect)} returned {cut_text(text)}")
         return lines
 
     def _passed_in_record(self) -> float:
@@ -225,35 +252,89 @@ class DriftGuard(Feature):
         if self._branches is None:
             return ledger.NOT_PASSED
         calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
-        passed = self._branches.passed_seq(cursor_seq)
+        running = {work.asked.key for work in self.held.in_flight()}
+        passed = self._branches.passed_seq(cursor_seq, running)
         for key, seq in DRIFT.of(self.held.view).passed.items():
             call = calls.get(key)
             if call is not None and call.taken and call.seq > cursor_seq:
                 passed = min(passed, seq)
         return passed
 
-    def _blocking(self, asked: "RequestedCall") -> list[Call]:
+    def _blocking(self, asked: "RequestedCall") -> list[Effect]:
         """The effects that stop this call, the most likely one first."""
-        unclaimed = self.unclaimed()
-        found = ledger.blocking(unclaimed, self._passed_seq, self._is_changed)
+        found = self._without_abandoned([one for guard in self._tree() for one in guard.blocking()])
         if not found and self._tells and asked.point.path == NO_PATH:
             # Frameworks call tools in tasks of their own, which have no path to leave. A model that is told
             # of an effect too many asks again, so any effect of such a task is reason enough.
-            found = [call for call in unclaimed if self._path_of(call) == NO_PATH]
-        return ledger.by_likeness(found, asked.name, loads(asked.arguments), self._arguments_of)
+            found = [self._own(call) for call in self.unclaimed() if self._path_of(call) == NO_PATH]
+        return ledger.by_likeness(found, asked.name, loads(asked.arguments), self._arguments_in)
+
+    def _without_abandoned(self, found: list[Effect]) -> list[Effect]:
+        """A run that is not entered again never reads the letter that abandons its effect."""
+        gone = {
+            (run, letter["key"])
+            for run in {effect.run for effect in found} - {self.held.run}
+            for _, letter in inbox.waiting(self.held.store, run)
+            if letter["kind"] == "resolve" and letter["how"] == "abandon"
+        }
+        return [effect for effect in found if (effect.run, effect.call.key) not in gone]
+
+    def _tree(self) -> "Iterator[DriftGuard]":
+        """The guards of the runs of this process around this one, of their children, and its own."""
+        top = self.held
+        while top.tree.parent is not None:
+            top = top.tree.parent
+        return _guards(top)
+
+    def _has_relatives(self) -> bool:
+        """Whether another run of the tree, or a child that is not asked for, may have recorded effects."""
+        if self._children or DRIFT.of(self.held.view).left:
+            return True
+        return any(guard.may_block for guard in self._tree() if guard is not self)
+
+    @property
+    def may_block(self) -> bool:
+        """Whether the run has recorded something that its program may not have asked for."""
+        return self._paths is None or bool(self._ledger or self._children or DRIFT.of(self.held.view).left)
+
+    def blocking(self) -> list[Effect]:
+        """The effects of this run, and of children not asked for, that stop a new call of its tree."""
+        self._look_back_once()
+        passed, now = self._passed_now(), modules()
+        assert self._children is not None
+        own = [self._own(call) for call in ledger.blocking(self.unclaimed(), passed, self._is_changed)]
+        found = [*own, *self._children.unasked(passed, now)]
+        known = {(effect.run, effect.call.key) for effect in found}
+        for name in DRIFT.of(self.held.view).left:
+            key, run = ledger.split_name(name)
+            is_ours = run.startswith(f"{self.held.run}/")  # else it is of the run that this one is a fork of
+            if is_ours and (run, key) not in known and run not in self.held.tree.children:
+                left = self._children.find(run, key)
+                found += [] if left is None else [left]
+        return found
+
+    def _passed_now(self) -> float:
+        self._passed_seq = min(self._passed_seq, self._passed_in_record())
+        return self._passed_seq
+
+    def _own(self, call: Call) -> Effect:
+        return Effect(self.held.run, call, self._bodies)
+
+    def _id_of(self, effect: Effect) -> str:
+        return f"d{effect.call.seq}" + ("" if effect.run == self.held.run else f"@{effect.run}")
 
     def unclaimed(self) -> list[Call]:
         """The recorded effects that the program has not asked for in this attempt."""
         calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
         return [call for call in self._ledger if not ledger.is_claimed(call, calls, cursor_seq, self._bodies)]
 
-    def _told(self, asked: "RequestedCall", found: list[Call]) -> str:
+    def _told(self, asked: "RequestedCall", found: list[Effect]) -> str:
         """The call and what it may be, side by side."""
         lines = [f"  now       {call_line(asked.name, loads(asked.arguments))}"]
-        for call in found[:UNCLAIMED_SHOWN_MAX]:
-            state = "in doubt" if call.is_open else "done"
-            told = call_line(call.name, self._arguments_of(call))
-            lines.append(f"  d{call.seq:<8} {told}  ({state}, not asked for)")
+        for effect in found[:UNCLAIMED_SHOWN_MAX]:
+            state = "in doubt" if effect.call.is_open else "done"
+            told = call_line(effect.call.name, self._arguments_in(effect))
+            lines.append(f"  {self._id_of(effect):<9} {told}  ({state}, not asked for)")
         if len(found) > UNCLAIMED_SHOWN_MAX:
             lines.append(f"  and {len(found) - UNCLAIMED_SHOWN_MAX} more")
         return "\n".join(lines)
@@ -284,17 +365,34 @@ class DriftGuard(Feature):
     async def finishing(self, runtime: "Runtime") -> list[Draft]:
         """The run finishes: tell of every effect that its program never asked for."""
         await self._look_back(runtime)
+        await self._leave_to_parent(runtime)
         if not self._ledger:
             return []
         left = await runtime.store(self.unclaimed)
         if left:
             names = ", ".join(f"{call.name} (d{call.seq})" for call in left[:UNCLAIMED_SHOWN_MAX])
             log().warning("run %s finishes, and never asked for recorded effects: %s", self.held.run, names)
-        fields = [{"recorded": call.key, "recorded_seq": call.seq, "how": "never_asked"} for call in left]
-        return [
-            draft(Kind.DRIFTED, call.name, "", one, parts={"diff": "  (the program finished without it)"})
-            for call, one in zip(left, fields, strict=True)
-        ]
+        return [never_asked(call, "the program") for call in left]
+
+    async def _leave_to_parent(self, runtime: "Runtime") -> None:
+        """Note in the parent's journal what a child never asked for: its program may ask for it elsewhere.
+
+        Before the child finishes: a later attempt does not enter it any more. Killed in between, the child is
+        asked again.
+        """
+        parent = self.held.tree.parent
+        if parent is None or parent.journal is None or not self.may_block:
+            return
+        if parent.is_closed or parent.is_finished:
+            return
+        known = DRIFT.of(parent.view).left
+        left = [one for one in await runtime.store(self.blocking) if one.name_in(parent.run) not in known]
+        if not left:
+            return
+        events = [never_asked(effect.call, self.held.run, run=effect.run) for effect in left]
+        await parent.journal.append(runtime, events, parent.clock.wall())
+        known.extend(effect.name_in(parent.run) for effect in left)
+        GUARD.of(parent)  # it may sleep
 
     # -- decisions of people ---------------------------------------------------------------------------------
 
@@ -305,9 +403,11 @@ class DriftGuard(Feature):
         call = held.view.calls.get(letter["key"])
         name = call.name if call is not None else letter["name"]
         fields = {"asked": letter["asked"], "how": letter["how"], "by": letter["by"]}
+        run = letter.get("run", "")
+        fields |= {"run": run} if run else {}
         event = draft(Kind.STEP_CLAIMED, name, letter["key"], fields)
         await held.journal.append(runtime, [event], held.clock.wall(), consumed=(record.key,))
-        DRIFT.of(held.view).decide(letter["asked"], letter["key"], letter["how"])
+        DRIFT.of(held.view).decide(letter["asked"], letter["key"], letter["how"], run)
 
     # -- the record ------------------------------------------------------------------------------------------
 
@@ -318,7 +418,8 @@ class DriftGuard(Feature):
         )  # given to the caller: a pruner in another thread may take it away (``compacted``)
         if paths is None:
             paths = await runtime.store(self._look_back_once)
-            if paths.is_empty:  # most often: the program has asked for everything
+            # Most often: the program has asked for everything. A child goes on asking for its parent's.
+            if paths.is_empty and not self.may_block and self.held.tree.parent is None:
                 self.held.put_to_sleep("drift")
         return paths
 
@@ -333,7 +434,9 @@ class DriftGuard(Feature):
                 scope = fields_of(held.intent_of(call))["in"]
                 self._by_name.setdefault((scope, call.name), deque()).append(call)
             self._ledger = ledger.ledger_of(waiting, self._bodies)
-            self._branches = Branches(recorded, held.intent_of) if self._ledger else None
+            self._children = self._children or RecordedChildren(held)
+            has_some = self._ledger or self._children
+            self._branches = Branches(recorded, held.intent_of) if has_some else None
             self._paths = RecordedPaths(waiting, held.intent_of)
             return self._paths
 
@@ -360,10 +463,21 @@ class DriftGuard(Feature):
         return arguments_diff(self._arguments_of(call), loads(asked.arguments))
 
     def _arguments_of(self, call: Call) -> Any:
-        body = contents_of(self.held.intent_of(call))
+        return self._arguments_in(self._own(call))
+
+    def _arguments_in(self, effect: Effect) -> Any:
+        body = contents_of(effect.bodies.intent_of(effect.call))
         if "args_blob" in body:
             return loads(read_blob(self.held.store, body["args_blob"]))
         return body.get("args", {})
+
+
+def _guards(held: "HeldRun") -> Iterator[DriftGuard]:
+    guard = GUARD.find(held)
+    if guard is not None:
+        yield guard
+    for child in list(held.tree.children.values()):
+        yield from _guards(child)
 
 
 GUARD: Final = Slot("drift", DriftGuard)

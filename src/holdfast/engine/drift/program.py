@@ -42,16 +42,18 @@ class Program(Feature):
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
         """The modules that the journal does not know as they are. First, so that a fold finds them."""
-        if work.call_options.effect != "once":
-            return fields
+        return {**self.news(), **fields} if work.call_options.effect == "once" else fields
+
+    def news(self) -> dict[str, Any]:
+        """The field of an intent with these modules; nothing if the journal knows all."""
         now = modules()
         if now is self._seen:
-            return fields
+            return {}
         with self._lock:
             self._seen = now
             news = {name: digest for name, digest in now.items() if self._told.get(name) != digest}
             self._told |= news
-        return {"program": news, **fields} if news else fields
+        return {"program": news} if news else {}
 
 
 PROGRAM: Final = Slot("program", Program)

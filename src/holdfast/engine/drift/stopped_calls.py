@@ -5,11 +5,13 @@ from typing import Any
 from orjson import loads
 
 from holdfast.core.drift.drift_fold import DRIFT
+from holdfast.core.drift.ledger import split_name
 from holdfast.core.journal.fold import View
 from holdfast.core.steps.arguments import GLOBAL
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import read_all
+from holdfast.engine.journal.load_view import load
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of
 from holdfast.model.run_info import StoppedCall, UnclaimedEffect
@@ -29,13 +31,21 @@ def stopped_calls(store: StorePort, run: str, view: View) -> list[StoppedCall]:
     arguments = {event.seq: contents_of(event.body).get("args") for event in events}
     found = []
     for key, (seq, name, keys) in stops.items():
-        calls = [view.calls[one] for one in keys if one in view.calls]
-        effects = tuple(_unclaimed(store, call) for call in calls if not call.abandoned)
+        effects = tuple(effect for one in keys if (effect := _unclaimed(store, view, one)) is not None)
         found.append(StoppedCall(run, name, key, arguments.get(seq), effects, pending.get(key)))
     return found
 
 
-def _unclaimed(store: StorePort, call: Call) -> UnclaimedEffect:
+def _unclaimed(store: StorePort, view: View, name: str) -> UnclaimedEffect | None:
+    """The effect of this name; None if it counts no more, or its run is gone."""
+    key, run = split_name(name)
+    if run:
+        view = View() if store.find_run(run) is None else load(store, run)
+    call = view.calls.get(key)
+    return None if call is None or call.abandoned else _effect_of(store, call, run)
+
+
+def _effect_of(store: StorePort, call: Call, run: str) -> UnclaimedEffect:
     body = contents_of(call.body or b"{}")
     arguments: Any = body.get("args")
     if "args_blob" in body:
@@ -43,4 +53,5 @@ def _unclaimed(store: StorePort, call: Call) -> UnclaimedEffect:
     if isinstance(arguments, dict):
         # What the function read from its module may be all that tells the two calls apart.
         arguments |= {GLOBAL + name: value for name, value in body.get("module_data", {}).items()}
-    return UnclaimedEffect(call.name, call.key, call.seq, "in doubt" if call.is_open else "done", arguments)
+    state = "in doubt" if call.is_open else "done"
+    return UnclaimedEffect(call.name, call.key, call.seq, state, arguments, run)

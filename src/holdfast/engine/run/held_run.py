@@ -48,6 +48,20 @@ On the exception itself: a table of exceptions would keep every traceback of a l
 """
 
 
+class RunTree:
+    """Where a held run is among the runs of this process that were entered inside each other."""
+
+    __slots__ = ("children", "entered", "parent")
+
+    def __init__(self) -> None:
+        self.parent: HeldRun | None = None
+        """The run inside which it was entered, as a child."""
+        self.children: dict[str, HeldRun] = {}
+        """Children of this attempt whose recorded effects may not all have been asked for."""
+        self.entered: set[str] = set()
+        """All children that this attempt has entered."""
+
+
 class HeldRun:
     """A run as this process holds it. A finished run that is only replayed has no journal."""
 
@@ -81,7 +95,7 @@ class HeldRun:
         self.is_strict = entry is not None and entry.strict
         self.checks_arguments = self.is_strict or CHECK_ARGUMENTS in os.environ
         """Whether every call is checked for changed arguments: ``engine/steps/given_arguments.py``."""
-        self.may_drift: bool = any(call.seq for call in view.calls.values())
+        self.may_drift: bool = any(call.seq or call.name == "child" for call in view.calls.values())
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
@@ -91,6 +105,7 @@ class HeldRun:
         self.cursor_seq = 0  # the event up to which the program restored a state instead of replaying calls
         self.unsaid: frozenset[int] = frozenset()
         """Conversation records before the cursor that were not yet part of it when the state was taken."""
+        self.tree = RunTree()
         self.apart = set[str]()
         """Runs that were entered inside this one and are not its children."""
         self.features: dict[str, Feature] = {}

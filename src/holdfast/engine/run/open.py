@@ -214,6 +214,7 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
         if not run.startswith(f"{parent.held.run}/"):
             run = check_run_id(f"{parent.held.run}/{run}")
         await mark(parent.held, runtime, "child", {"run": await _recorded_name(runtime, parent, run)})
+        parent.held.tree.entered.add(run)
         return run
     if parent is not None and parent.held.is_ours and run not in parent.held.apart:
         parent.held.apart.add(run)
@@ -266,15 +267,20 @@ def _next_in_series(store: StorePort, run: str) -> str:
 async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
     """The run's row; a child of a fork may be borrowed from its origin. UnknownRun for mode resume."""
     row = await runtime.store(session.store.find_run, run)
-    here = here_now()
-    is_child = here is not None and here.held.store is session.store and run.startswith(f"{here.held.run}/")
-    if here is not None and is_child and (row is None or not row.head):
-        row = await child_birth(runtime, here.held, entry._replace(run=run), row) or row
+    parent = _parent_of(session, run)
+    if parent is not None and (row is None or not row.head):
+        row = await child_birth(runtime, parent, entry._replace(run=run), row) or row
     if row is None:
         if entry.mode == "resume":
             raise UnknownRun(run=run, store=session.store.url)
         row = await created(runtime, session, entry, run)
     return row
+
+
+def _parent_of(session: StoreSession, run: str) -> HeldRun | None:
+    here = here_now()
+    is_child = here is not None and here.held.store is session.store and run.startswith(f"{here.held.run}/")
+    return here.held if here is not None and is_child else None
 
 
 async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
@@ -343,7 +349,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
         observers.gone(observer, "lost", error)
         raise
     held = HeldRun(session, row, view, journal, entry)
-    held.observer = observer
+    held.observer, held.tree.parent = observer, _parent_of(session, row.run)
     held.resumed = was_tried
     held.entered_seq, held.last_at = head, last_at
     held.drift_stops = entry.on_drift == "stop"

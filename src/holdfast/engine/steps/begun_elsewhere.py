@@ -1,4 +1,4 @@
-"""Reads intents of calls that began in another run: a handoff carried them, or a fork's origin made them.
+"""Calls that began in another run: a handoff carried them, a fork's origin or a child made them.
 
 Such a call keeps the idempotency key under which it began.
 """
@@ -6,10 +6,15 @@ Such a call keeps the idempotency key under which it began.
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.steps.identity import idempotency_key
-from holdfast.model.event_fields import fields_of, mark_of
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.model.calls import Call, Outcome
+from holdfast.model.event_fields import contents_of, fields_of, mark_of
+from holdfast.model.events import Kind
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.steps.call_identity import RequestedCall
+    from holdfast.model.calls import CallOptions
     from holdfast.stores.port import StorePort
 
 
@@ -55,3 +60,52 @@ def is_over(store: "StorePort", intent: bytes) -> bool | None:
     if origin is not None:
         return bool(origin["over"]) or (bool(origin["owner"]) and store.probe(origin["owner"]) == "dead")
     return bool(fields_of(intent)["handed"]["is_over"]) if mark_of(intent) == "handed" else None
+
+
+def intent_elsewhere(
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    whose: dict[str, Any],
+    effect: str,
+    idempotency_key: str,
+) -> Draft:
+    """The intent of a call whose effect another run has begun. ``whose`` are its first fields."""
+    fields: dict[str, Any] = {
+        **whose,
+        "effect": effect,
+        "in": asked.point.scope,
+        "after": asked.point.after,
+        "path": asked.point.path,
+        "idempotency_key": idempotency_key,
+    }
+    if asked.point.forked:
+        fields["forked"] = True
+    fields |= {
+        name: True
+        for name, is_so in (("tool", call_options.is_tool), ("verify", call_options.verify))
+        if is_so
+    }
+    if effect == "once" and call_options.in_doubt != "stop":
+        fields["in_doubt"] = call_options.in_doubt
+    if call_options.approved_seq:  # without it, a replay would count the approval as unused and ask again
+        fields["approved"] = call_options.approved_seq
+    return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+
+
+def noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_seq: int) -> Call:
+    """Update the view as a fold of these events would."""
+    assert held.journal is not None
+    call = held.view.calls[asked.key] = Call(asked.key, asked.name)
+    call.seq, call.started_at, call.fence = first_seq, held.clock.wall(), held.journal.fence
+    call.body, call.is_open = drafts[0].body, True
+    for seq, event in enumerate(drafts[1:], first_seq + 1):
+        if event.key != asked.key:
+            continue
+        body = contents_of(event.body)
+        if event.kind == Kind.STEP_DOUBTED:
+            call.doubt = body["reason"]
+        else:
+            call.is_open = False
+            if body["how"] != "retry":
+                call.outcomes.append(Outcome(seq, body["how"] == "done", held.add_point(), event.body))
+    return call

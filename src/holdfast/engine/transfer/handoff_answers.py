@@ -23,12 +23,13 @@ from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, draft, written_despite
 from holdfast.engine.run.features import Feature, Slot
+from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
 from holdfast.engine.steps.call_identity import moved, site_without_data
 from holdfast.engine.transfer.handoff_accept import doubt_of, origin_of, seed_key
 from holdfast.engine.transfer.handoff_effects_left import Carried
 from holdfast.errors import HoldfastError
-from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import contents_of, fields_of, rewritten, split
+from holdfast.model.calls import Call
+from holdfast.model.event_fields import fields_of, rewritten, split
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Blob
 
@@ -136,7 +137,8 @@ async def _claim_carried(
         raise
     if seed is not None:
         seed.abandoned = True
-    return _noted(held, asked, drafts, seq - len(drafts) + 1)
+    HANDOFF.of(held.view).claimed.add(fields_of(drafts[0].body)["handed"]["n"])
+    return noted(held, asked, drafts, seq - len(drafts) + 1)
 
 
 async def _claim_behind(
@@ -158,7 +160,9 @@ async def _claim_behind(
         if changes and entry["effect"] == "once":
             how = "asked"  # the same call by its arguments, and perhaps not the same effect
     origin = {name: entry[name] for name in ("run", "event", "how", "over", "owner")}
-    drafts = [_intent_of(call_options, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])]
+    drafts = [
+        intent_elsewhere(call_options, asked, {"origin": origin}, entry["effect"], entry["idempotency_key"])
+    ]
     if how == "answered":
         outcome = dict(entry["outcome"])
         value = dumps(outcome.pop("value")) if "value" in outcome else None
@@ -179,7 +183,7 @@ async def _claim_behind(
             )
         )
     seq = await journal.append(runtime, drafts, held.clock.wall())
-    return _noted(held, asked, drafts, seq - len(drafts) + 1)
+    return noted(held, asked, drafts, seq - len(drafts) + 1)
 
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
@@ -203,36 +207,7 @@ def _intent(call_options: "CallOptions", asked: "RequestedCall", effect: Effect)
     ``handed`` is its first field: a fold finds it without decoding the rest.
     """
     handed = {"handed": {**origin_of(effect), "is_over": bool(effect.item.get("is_over"))}}
-    return _intent_of(call_options, asked, handed, call_options.effect, effect.idempotency_key)
-
-
-def _intent_of(
-    call_options: "CallOptions",
-    asked: "RequestedCall",
-    whose: dict[str, Any],
-    effect: str,
-    idempotency_key: str,
-) -> Draft:
-    fields: dict[str, Any] = {
-        **whose,
-        "effect": effect,
-        "in": asked.point.scope,
-        "after": asked.point.after,
-        "path": asked.point.path,
-        "idempotency_key": idempotency_key,
-    }
-    if asked.point.forked:
-        fields["forked"] = True
-    fields |= {
-        name: True
-        for name, is_so in (("tool", call_options.is_tool), ("verify", call_options.verify))
-        if is_so
-    }
-    if effect == "once" and call_options.in_doubt != "stop":
-        fields["in_doubt"] = call_options.in_doubt
-    if call_options.approved_seq:  # without it, a replay would count the approval as unused and ask again
-        fields["approved"] = call_options.approved_seq
-    return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args")
+    return intent_elsewhere(call_options, asked, handed, call_options.effect, effect.idempotency_key)
 
 
 def _reads(asked: "RequestedCall") -> dict[str, str]:
@@ -254,7 +229,7 @@ def _asked_about(
     """
     handed = {**origin_of(effect), "is_over": bool(effect.item.get("is_over")), "for_person": True}
     own_key = idempotency_key(held.birth, asked.key)
-    intent = _intent_of(call_options, asked, {"handed": handed}, call_options.effect, own_key)
+    intent = intent_elsewhere(call_options, asked, {"handed": handed}, call_options.effect, own_key)
     state = "has happened already" if effect.is_done else "is in doubt already"
     reason = f"{state} in run {effect.run} (its #{effect.event}), with other data of its module: {changes}"
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
@@ -280,24 +255,3 @@ def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call |
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, {"how": "retry", **via}), *gone]
     settled = held.body_of(seed.outcomes[-1])  # a person resolved it: this is how it ended
     return [Draft(Kind.STEP_SETTLED, asked.name, asked.key, rewritten(settled, **via)), *gone]
-
-
-def _noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_seq: int) -> Call:
-    """Update the view as a fold of these events would."""
-    assert held.journal is not None
-    call = held.view.calls[asked.key] = Call(asked.key, asked.name)
-    call.seq, call.started_at, call.fence = first_seq, held.clock.wall(), held.journal.fence
-    call.body, call.is_open = drafts[0].body, True
-    if "handed" in (intent := fields_of(drafts[0].body)):
-        HANDOFF.of(held.view).claimed.add(intent["handed"]["n"])
-    for seq, event in enumerate(drafts[1:], first_seq + 1):
-        if event.key != asked.key:
-            continue
-        body = contents_of(event.body)
-        if event.kind == Kind.STEP_DOUBTED:
-            call.doubt = body["reason"]
-        else:
-            call.is_open = False
-            if body["how"] != "retry":
-                call.outcomes.append(Outcome(seq, body["how"] == "done", held.add_point(), event.body))
-    return call

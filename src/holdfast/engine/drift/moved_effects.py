@@ -1,0 +1,81 @@
+"""Effects that an edit moved from one run of a tree to another.
+
+A person says that a stopped call is an effect of another run: its outcome, or its doubt, is recorded here as
+what this call did. The same letters abandon it in the run that it moved away from.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from orjson import dumps
+
+from holdfast.core.lineage.later_effects import Reader, effects_behind
+from holdfast.engine.drift.program import PROGRAM
+from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.load_view import Pager, load
+from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
+from holdfast.model.event_fields import split
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Blob
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.held_run import HeldRun
+    from holdfast.engine.steps.call_identity import RequestedCall
+    from holdfast.engine.sync_async import Runtime
+    from holdfast.model.calls import Call, CallOptions
+    from holdfast.stores.port import StorePort
+
+
+async def take_over(
+    held: "HeldRun",
+    runtime: "Runtime",
+    call_options: "CallOptions",
+    asked: "RequestedCall",
+    run: str,
+    key: str,
+) -> "Call | None":
+    """The call with what the other run knows of the effect; None if it knows nothing. Synced on return."""
+    known = None
+    if asked.key not in held.view.calls:
+        known = await runtime.store(_entry_of, held.store, run, key)
+    if known is None:
+        return None
+    journal = held.require_journal(asked.name)
+    origin = {name: known[name] for name in ("run", "event", "how", "over", "owner")}
+    # With the program: the effect guards against this run's next edit, as one that it made itself does.
+    whose = {**PROGRAM.of(held).news(), "origin": origin}
+    intent = intent_elsewhere(call_options, asked, whose, "once", known["idempotency_key"])
+    drafts = [intent, _outcome_of(asked, run, known)]
+    seq = await journal.append(runtime, drafts, held.clock.wall())
+    return noted(held, asked, drafts, seq - len(drafts) + 1)
+
+
+def _entry_of(store: "StorePort", run: str, key: str) -> dict[str, Any] | None:
+    if store.find_run(run) is None:
+        return None
+    view, pager = load(store, run), Pager(store, run)
+    reader = Reader(
+        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
+        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
+    )
+    return next((one for one in effects_behind(run, view, 0, reader, ()) if one["key"] == key), None)
+
+
+def _outcome_of(asked: "RequestedCall", run: str, known: dict[str, Any]) -> Draft:
+    outcome = dict(known["outcome"])
+    if not outcome:
+        state = "is in doubt" if known["how"] != "done" else "has happened, and its result is pruned,"
+        parts = {"reason": f"{state} in run {run} (its #{known['event']})"}
+        return draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts=parts)
+    value = dumps(outcome.pop("value")) if "value" in outcome else None
+    more, parts = split(outcome)
+    fields = {"how": "done", "via": "origin", "from": run, "seq": known["event"], **more}
+    settled = draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)
+    # The append names the blob: the store refuses it if the blob is gone, and a prune spares the blob.
+    blobs = (Blob(outcome["value_blob"]),) if "value_blob" in outcome else ()
+    return settled._replace(blobs=(*settled.blobs, *blobs))
+
+
+def never_asked(call: "Call", who: str, **more: str) -> Draft:
+    """The event that an effect was not asked for until the end of this program, or of this run."""
+    fields = {"recorded": call.key, "recorded_seq": call.seq, "how": "never_asked", **more}
+    return draft(Kind.DRIFTED, call.name, "", fields, parts={"diff": f"  ({who} finished without it)"})
