@@ -419,7 +419,8 @@ class DriftGuard(Feature):
         if paths is None:
             paths = await runtime.store(self._look_back_once)
             # Most often: the program has asked for everything. A child goes on asking for its parent's.
-            if paths.is_empty and not self.may_block and self.held.tree.parent is None:
+            parent = self.held.tree.parent
+            if paths.is_empty and not self.may_block and (parent is None or not parent.has_record):
                 self.held.put_to_sleep("drift")
         return paths
 

@@ -110,11 +110,6 @@ def _has_budget(held: "HeldRun") -> bool:
     return entry is not None and entry.budget is not None
 
 
-def _has_record(held: "HeldRun") -> bool:
-    """Whether calls or children are recorded, or may be in the run around it."""
-    return held.may_drift or held.tree.parent is not None
-
-
 ROWS: Final = (
     Row("forks", "lineage.outcomes_elsewhere:Forks", "doubts", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", "questions", letters_on_entering=("answer",)),
@@ -145,7 +140,7 @@ ROWS: Final = (
     ),
     Row("patches", "drift.patches:Patches", "code"),
     Row("replay", "drift.replay:Replay", "replay"),
-    Row("drift", "drift.guard:DriftGuard", "code", when=_has_record, letters=("claim",)),
+    Row("drift", "drift.guard:DriftGuard", "code", when=lambda held: held.has_record, letters=("claim",)),
     Row("autosave", "state.autosave:Autosave", "state"),
     Row(
         "loops",

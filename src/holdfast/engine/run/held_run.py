@@ -175,6 +175,11 @@ class HeldRun:
         """How long this attempt took so far, by the monotonic clock."""
         return self.clock.monotonic() - self._began
 
+    @property
+    def has_record(self) -> bool:
+        """Whether this run, or one around it, had recorded calls or children when it was entered."""
+        return self.may_drift or (self.tree.parent is not None and self.tree.parent.has_record)
+
     # -- may it act? -----------------------------------------------------------------------------------------
 
     @property
