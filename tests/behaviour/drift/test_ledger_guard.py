@@ -225,6 +225,25 @@ def test_effects_before_a_restored_state_are_claimed(url: str, deploys: Deploys)
     assert attempt(url, edited) == "2 EUR"
 
 
+def test_an_effect_that_moved_out_of_a_step_is_a_question(url: str, deploys: Deploys) -> None:
+    """The step was cut off behind the effect, and is executed again without it. Seen before: paid twice, silently."""
+
+    def order(run: holdfast.Run) -> int:
+        run.once("pay", pay, 1)
+        raise KeyboardInterrupt  # killed behind it
+
+    def edited(run: holdfast.Run) -> Any:
+        run.step("order", lambda run: 1, holdfast.ephemeral(run))
+        return run.once("pay", pay, 1)
+
+    with pytest.raises(KeyboardInterrupt):
+        attempt(url, lambda run: run.step("order", order, holdfast.ephemeral(run)))
+    deploys.edit()
+    stopped = stop_of(url, edited)
+    assert "pay(amount=1" in str(stopped)
+    assert calls.count(("pay", 1)) == 1
+
+
 def test_effects_inside_an_answered_step_are_claimed(url: str, deploys: Deploys) -> None:
     """The step around them is answered as a whole."""
 

@@ -68,11 +68,16 @@ def is_told_unknown(outcome: bytes) -> bool:
     return isinstance(error, dict) and _TOLD_UNKNOWN in str(error.get("type", ""))
 
 
-def is_claimed(call: Call, calls: Mapping[str, Call], cursor_seq: int, bodies: Bodies) -> bool:
-    """Whether the program has got or passed the effect in this attempt."""
+def is_claimed(
+    call: Call, calls: Mapping[str, Call], cursor_seq: int, bodies: Bodies, attempt_seq: float = inf
+) -> bool:
+    """Whether the program has got or passed the effect in this attempt, which began with this event.
+
+    A step that this attempt has executed claims nothing: it was asked for what is inside it, or was edited.
+    """
     if call.abandoned or not call.is_waiting or call.seq <= cursor_seq:
         return True
-    return is_inside_answered(call, calls, bodies.intent_of)
+    return is_inside_answered(call, calls, bodies.intent_of, attempt_seq)
 
 
 def blocking(unclaimed: Iterable[Call], passed_seq: float, is_changed: Callable[[Call], bool]) -> list[Call]:

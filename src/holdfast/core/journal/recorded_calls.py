@@ -1,6 +1,7 @@
 """Reads facts about a recorded call from the body of its intent, which the fold leaves undecoded."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from holdfast.core.journal.fold import View
 from holdfast.core.steps.identity import enclosing
@@ -14,21 +15,25 @@ def is_once(call: Call) -> bool:
     return call.body is not None and fields_of(call.body)["effect"] == "once"
 
 
-def is_inside_answered(call: Call, calls: Mapping[str, Call], body_of: Callable[[Call], bytes]) -> bool:
-    """Whether an enclosing step was answered from the journal.
+def is_inside_answered(
+    call: Call, calls: Mapping[str, Call], body_of: Callable[[Call], bytes], before_seq: float = inf
+) -> bool:
+    """Whether an enclosing step was answered from the journal, by an outcome before this event.
 
     Then the program never asks for the calls inside.
     """
-    return is_answered(fields_of(body_of(call))["in"], calls, body_of)
+    return is_answered(fields_of(body_of(call))["in"], calls, body_of, before_seq)
 
 
-def is_answered(scope: str, calls: Mapping[str, Call], body_of: Callable[[Call], bytes]) -> bool:
-    """Whether this step, or one around this scope, was answered from the journal."""
+def is_answered(
+    scope: str, calls: Mapping[str, Call], body_of: Callable[[Call], bytes], before_seq: float = inf
+) -> bool:
+    """Whether this step, or one around this scope, was answered from the journal before this event."""
     while scope:
         parent = calls.get(scope)
         if parent is None:  # a ``run.scope``, which is no call: look around it
             scope = enclosing(scope)
-        elif parent.taken and parent.outcomes[parent.taken - 1].good:
+        elif parent.taken and (last := parent.outcomes[parent.taken - 1]).good and last.seq < before_seq:
             return True
         else:
             scope = fields_of(body_of(parent))["in"]

@@ -325,8 +325,13 @@ class DriftGuard(Feature):
 
     def unclaimed(self) -> list[Call]:
         """The recorded effects that the program has not asked for in this attempt."""
-        calls, cursor_seq = self.held.view.calls, self.held.cursor_seq
-        return [call for call in self._ledger if not ledger.is_claimed(call, calls, cursor_seq, self._bodies)]
+        view, cursor_seq = self.held.view, self.held.cursor_seq
+        begun = view.attempts[-1].event.seq if view.attempts else 0
+        return [
+            call
+            for call in self._ledger
+            if not ledger.is_claimed(call, view.calls, cursor_seq, self._bodies, begun)
+        ]
 
     def _told(self, asked: "RequestedCall", found: list[Effect]) -> str:
         """The call and what it may be, side by side."""
