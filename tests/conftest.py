@@ -24,8 +24,11 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _here() -> Iterator[None]:
-    """A test that went to another directory does not leave the next one there."""
+def _directory_is_restored() -> Iterator[None]:
+    """A test that went to another directory does not leave the next one there.
+
+    The name must be its own: a fixture of the same name in a folder below would take its place.
+    """
     before = os.getcwd()
     yield
     os.chdir(before)

@@ -175,12 +175,11 @@ def test_a_function_in_a_large_file_is_compared_by_itself(
 
 def test_beyond_the_bound_nothing_is_compared(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first names are compared, and those that another edit brings into view are no change."""
-    monkeypatch.setattr(reach, "PREMISE_USES_MAX", 4)
-    shop.attempt(lambda *_: None)
-    facts = facts_of(shop, QUOTE)
-    assert (facts["partial"], len(facts["uses"])) == (True, 4)
-    monkeypatch.undo()
-    os.chdir(shop.place)
+    with monkeypatch.context() as bounded:
+        bounded.setattr(reach, "PREMISE_USES_MAX", 4)
+        shop.attempt(lambda *_: None)
+        facts = facts_of(shop, QUOTE)
+        assert (facts["partial"], len(facts["uses"])) == (True, 4)
     assert [one for one in shop.broken() if one.premise.id == QUOTE] == []
 
 
