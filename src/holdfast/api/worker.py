@@ -80,6 +80,8 @@ class Worker:
         self._listener = tell
         self._lock = Lock()
         self._active: dict[str, Thread | Future[Any]] = {}
+        self._claiming = Lock()
+        """Held from a claim in the store until this worker knows what it has claimed."""
         self._reclaimed: dict[str, RunRow] = {}
         """Runs that were claimed again while their last attempt ends."""
         self._crashed: set[str] = set()
@@ -213,15 +215,16 @@ class Worker:
         if room <= 0:
             return 0
         try:
-            rows = self._claims.take(room, lambda: self.runs)
+            with self._claiming:
+                rows = self._claims.take(room, lambda: self.runs)
+                begun = [row for row in rows if not self._is_ending(row)]
         except Exception as error:  # noqa: BLE001 - a worker that lives and claims nothing would be useless
             self._tell(Report("store", text=str(error)))
             is_known = isinstance(error, StoreError)
             log().warning("the store cannot be asked for work: %s", error, exc_info=not is_known)
             return 0
-        for row in rows:
-            if not self._is_ending(row):
-                self._try_to_launch(row)
+        for row in begun:
+            self._try_to_launch(row)
         # ``room`` was read before the store was asked. A run that ended since then may have made another one
         # due.
         is_idle = not rows and room == self._concurrency
@@ -361,16 +364,18 @@ class Worker:
         Else when it is submitted.
         """
         store, now = self._session.store, self._session.clock.wall()
-        with self._lock:
-            now_held = self._reclaimed.pop(row.run, None)
-        if now_held is None:
-            found = store.find_run(row.run)
-            if found is None or found.head > row.head or found.lease.owner:
-                return
-            # Entering gave the lease back. Another worker may hold the run by now, and then decides itself.
-            if not store.acquire(row.run, at=now, lease_s=self._session.lease_s).granted:
-                return
-            now_held = held_row(store, row.run)
+        # Not while this worker claims: it may have the run in the store's eyes, and not know that yet.
+        with self._claiming:
+            with self._lock:
+                now_held = self._reclaimed.pop(row.run, None)
+            if now_held is None:
+                found = store.find_run(row.run)
+                if found is None or found.head > row.head or found.lease.owner:
+                    return
+                # Entering gave the lease back. Another worker may hold the run now, and then decides itself.
+                if not store.acquire(row.run, at=now, lease_s=self._session.lease_s).granted:
+                    return
+                now_held = held_row(store, row.run)
         is_same = (now_held.birth, now_held.head) == (row.birth, row.head)
         due_at = now + _PUT_OFF_S if isinstance(error, StoreError) else None
         let_go(store, now_held, due_at if is_same else now_held.due_at)

@@ -376,6 +376,49 @@ def test_a_run_is_not_begun_again_before_it_is_put_off(
     assert (row.due_at, row.lease.owner) == (None, "")
 
 
+def test_a_run_is_put_off_also_in_the_middle_of_a_claim(
+    url: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has given the run to this worker again, and the worker does not know that yet.
+
+    Seen before: it took that for another worker's claim, did not put the run off, and tried it once more.
+    """
+
+    @holdfast.agent("any")
+    def any_() -> None: ...
+
+    any_.submit("x", store=url)
+    claims: list[Any] = []
+    put_off, take, done = Worker._put_off, Claims.take, Worker._done
+    is_claimed_again, is_over = Event(), Event()
+
+    def refuse(*_: Any) -> Any:
+        raise holdfast.RunSealed(store="s", problem="p", run="x", where="w", advice="")
+
+    def slow_take(self: Claims, *args: Any) -> Any:
+        rows = take(self, *args)
+        claims.extend(rows)
+        if rows and len(claims) > 1:
+            is_claimed_again.set()
+            is_over.wait(0.3)  # the first attempt must not end meanwhile: it waits until this claim is known
+        return rows
+
+    def late_put_off(self: Worker, *args: Any) -> None:
+        assert is_claimed_again.wait(60)
+        put_off(self, *args)
+
+    def noted_done(self: Worker, *args: Any, **kwargs: Any) -> None:
+        done(self, *args, **kwargs)
+        is_over.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.engine.run.open.load", refuse)
+        patched.setattr(Claims, "take", slow_take)
+        patched.setattr(Worker, "_put_off", late_put_off)
+        patched.setattr(Worker, "_done", noted_done)
+        assert [report.what for report in serve(concurrency=2)] == ["took", "refused"]
+
+
 @pytest.mark.parametrize("mode", ["blocking", "awaiting"])
 def test_children_run_in_the_queue(url: str, store: holdfast.Store, serve: Serve, mode: str) -> None:
     """The parent parks meanwhile, so one place is enough for both; each child runs once."""
