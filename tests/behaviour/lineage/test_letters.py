@@ -186,6 +186,27 @@ def test_messages_that_were_not_read_can_be_taken_back(url: str) -> None:
     assert enter(url, "receiver", receives(4)) is holdfast.AwaitingMessage
 
 
+def test_a_tool_of_the_same_name_is_no_message(url: str) -> None:
+    """Only what waits in an inbox can be taken back; the tool's own call stays recorded, whatever its arguments are."""
+    sent: list[object] = []
+
+    @holdfast.tool(effect="idempotent", name="send", ignore=("sent",))
+    def send(to: object) -> str:
+        sent.append(to)
+        return "sent"
+
+    def body(run: holdfast.Run) -> Any:
+        run.step("begin", len, "a")
+        return [send(["ada"]), send(7)]
+
+    enter(url, "sender", body)
+    rewound = holdfast.store(url).rewind("sender@1", messages="take_back")
+    assert rewound.taken_back == ()
+    assert [one.step for one in rewound.behind] == ["send", "send"]
+    enter(url, "sender", body)
+    assert sent == [["ada"], 7]
+
+
 def test_a_promise_that_was_heard_is_heard_again(url: str) -> None:
     """A rewound receiver knows what it was promised, also if the promise was kept meanwhile."""
     enter(url, "receiver", receives(1))

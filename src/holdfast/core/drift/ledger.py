@@ -14,19 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
-from holdfast.core.journal.recorded_calls import is_inside_answered
+from holdfast.core.journal.recorded_calls import Bodies, is_inside_answered
 from holdfast.core.steps.call_difference import are_equal
-from holdfast.model.calls import Call, Outcome
+from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of
 
 _TOLD_UNKNOWN = "EffectUnknown"
-
-
-class Bodies(NamedTuple):
-    """How to read the bodies that a view does not hold."""
-
-    intent_of: Callable[[Call], bytes]
-    body_of: Callable[[Outcome], bytes]
 
 
 class Effect(NamedTuple):

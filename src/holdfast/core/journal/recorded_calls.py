@@ -2,12 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from math import inf
+from typing import NamedTuple
 
 from holdfast.core.journal.fold import View
 from holdfast.core.steps.identity import enclosing
-from holdfast.model.calls import Call
+from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import fields_of
 from holdfast.model.run_info import RunInfo
+
+
+class Bodies(NamedTuple):
+    """How to read the bodies that a view does not hold."""
+
+    intent_of: Callable[[Call], bytes]
+    body_of: Callable[[Outcome], bytes]
 
 
 def is_once(call: Call) -> bool:

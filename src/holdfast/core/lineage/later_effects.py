@@ -6,12 +6,13 @@ a later effect, that effect is known to have happened. The creator of the fork c
 is never answered: a person is asked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from holdfast.core.journal.fold import View
+from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.steps.data_difference import differing
-from holdfast.model.calls import Call, Outcome
+from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.run_info import EffectBehind
 
@@ -22,15 +23,8 @@ _VALUE: Final = ("value", "value_blob", "value_bytes", "lost")
 _TOLD_UNKNOWN: Final = "EffectUnknown"
 
 
-class Reader(NamedTuple):
-    """How to read the bodies that a view does not hold."""
-
-    intent_of: Callable[[Call], bytes]
-    body_of: Callable[[Outcome], bytes]
-
-
 def effects_behind(
-    run: str, view: View, at_seq: int, reader: Reader, inherited: Iterable[dict[str, Any]]
+    run: str, view: View, at_seq: int, reader: Bodies, inherited: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The effects of this history after an event, as a fork records them: its own, and those it inherited.
 
@@ -101,7 +95,7 @@ def reason_of(entry: Mapping[str, Any], repeats: str, changes: str = "") -> str:
     return f"has happened already {place}; its result was pruned there"
 
 
-def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Reader) -> dict[str, Any] | None:
+def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Bodies) -> dict[str, Any] | None:
     if call.seq <= at_seq:
         return None
     body_of_intent = reader.intent_of(call)
@@ -138,7 +132,7 @@ def _data_in(intent: bytes) -> dict[str, Any]:
     return {name: value for name, value in contents_of(intent).items() if name in {"reads", "module_data"}}
 
 
-def _is_told_unknown(call: Call, reader: Reader) -> bool:
+def _is_told_unknown(call: Call, reader: Bodies) -> bool:
     """Whether the program got ``EffectUnknown`` for this call and continued: the effect is still in doubt."""
     if not call.outcomes:
         return False

@@ -22,6 +22,7 @@ from holdfast.core.drift import ledger
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.ledger import Effect
 from holdfast.core.drift.recorded_paths import Branches, RecordedPaths
+from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.steps.arguments import GLOBAL, defaults_of
 from holdfast.core.steps.call_difference import (
     arguments_diff,
@@ -65,7 +66,7 @@ class DriftGuard(Feature):
 
     def __init__(self, held: "HeldRun") -> None:
         super().__init__(held)
-        self._bodies = ledger.Bodies(held.intent_of, held.body_of)
+        self._bodies = Bodies(held.intent_of, held.body_of)
         self._paths: RecordedPaths | None = None
         self._by_name: dict[tuple[str, str], deque[Call]] = {}
         self._ledger: list[Call] = []

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from orjson import dumps
 
-from holdfast.core.lineage.later_effects import Reader, effects_behind
+from holdfast.core.lineage.later_effects import effects_behind
 from holdfast.engine.drift.program import PROGRAM
 from holdfast.engine.journal.journal import Draft, draft
-from holdfast.engine.journal.load_view import Pager, load
+from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
 from holdfast.model.event_fields import split
 from holdfast.model.events import Kind
@@ -52,12 +52,8 @@ async def take_over(
 def _entry_of(store: "StorePort", run: str, key: str) -> dict[str, Any] | None:
     if store.find_run(run) is None:
         return None
-    view, pager = load(store, run), Pager(store, run)
-    reader = Reader(
-        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
-        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
-    )
-    return next((one for one in effects_behind(run, view, 0, reader, ()) if one["key"] == key), None)
+    view, bodies = load(store, run), bodies_in(store, run)
+    return next((one for one in effects_behind(run, view, 0, bodies, ()) if one["key"] == key), None)
 
 
 def _outcome_of(asked: "RequestedCall", run: str, known: dict[str, Any]) -> Draft:

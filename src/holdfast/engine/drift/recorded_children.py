@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.drift.drift_fold import DRIFT
-from holdfast.core.drift.ledger import Bodies, Effect, ledger_of
+from holdfast.core.drift.ledger import Effect, ledger_of
 from holdfast.core.journal.fold import View
-from holdfast.core.journal.recorded_calls import is_answered
+from holdfast.core.journal.recorded_calls import Bodies, is_answered
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import CHILD, marked
 from holdfast.engine.journal.lineage_names import lineage_names
-from holdfast.engine.journal.load_view import Pager, load
+from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.model.event_fields import fields_of
 
 if TYPE_CHECKING:
@@ -86,11 +86,7 @@ def _read(store: "StorePort", run: str) -> Recorded | None:
     row = store.find_run(run)
     if row is None or not row.head:
         return None
-    view, pager = load(store, run), Pager(store, run)
-    bodies = Bodies(
-        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
-        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
-    )
+    view, bodies = load(store, run), bodies_in(store, run)
     effects = [Effect(run, call, bodies) for call in ledger_of(view.calls.values(), bodies)]
     children = dict.fromkeys(child for child, _ in _marks(store, row, view, bodies))
     return Recorded(view, effects, [*children])

@@ -19,6 +19,7 @@ from orjson import loads
 
 from holdfast.core.drift import ledger
 from holdfast.core.drift.recorded_paths import RecordedPaths
+from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.steps.call_difference import arguments_diff, call_line
 from holdfast.core.steps.call_point import NO_PATH
 from holdfast.engine.journal.blob_content import read_blob
@@ -43,7 +44,7 @@ class Replay(Feature):
         super().__init__(held)
         self._is_told = False
         self._has_result = False
-        self._bodies = ledger.Bodies(held.intent_of, held.body_of)
+        self._bodies = Bodies(held.intent_of, held.body_of)
         self._paths = RecordedPaths(held.view.calls.values(), held.intent_of)
         self._is_finished = held.view.status == Status.FINISHED
         held.refusal = self._not_recorded

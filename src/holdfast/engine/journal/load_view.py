@@ -16,6 +16,7 @@ from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.fold import load as load_snapshot
 from holdfast.core.journal.lineage import effective
+from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import chain_of, read_all
@@ -72,6 +73,15 @@ class Pager:
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
         return body
+
+
+def bodies_in(store: StorePort, run: str) -> Bodies:
+    """Reads the bodies that a view of this run does not hold."""
+    pager = Pager(store, run)
+    return Bodies(
+        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
+        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
+    )
 
 
 def is_flagged(row: RunRow) -> bool:

@@ -24,14 +24,14 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.core.lineage.children import ChildrenAt, Descendant
 from holdfast.core.lineage.handoff_fold import beginning_upto
-from holdfast.core.lineage.later_effects import Reader, blobs_of, child_of, effects_behind, in_child, told
+from holdfast.core.lineage.later_effects import blobs_of, child_of, effects_behind, in_child, told
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
-from holdfast.engine.journal.load_view import Pager, is_flagged, load
+from holdfast.engine.journal.load_view import bodies_in, is_flagged, load
 from holdfast.engine.lineage.descendants import children_at, cuts_of
 from holdfast.engine.lineage.letters import move, take_back, unread_messages
 from holdfast.engine.lineage.outcomes_elsewhere import settled_behind
@@ -132,15 +132,10 @@ def all_entries_behind(store: StorePort, row: RunRow, at_seq: int) -> tuple[list
 
 def _behind(store: StorePort, run: str, view: View, at_seq: int, kept: str = "") -> list[dict[str, Any]]:
     """The effects after an event. ``kept`` is the run that has them from now on, if it is another one."""
-    pager = Pager(store, run)
-    reader = Reader(
-        lambda call: pager.body_of(call.seq) if call.body is None else call.body,
-        lambda outcome: pager.body_of(outcome.seq) if outcome.body is None else outcome.body,
-    )
     listed = entries_listed(store, [event for event in LATER_EFFECTS.of(view).events if event.seq > at_seq])
     # A child that exists lists its own effects, and those that its parent listed for it.
     inherited = [entry for entry in listed if not is_born(store, run, child_of(entry))]
-    return effects_behind(kept or run, view, at_seq, reader, inherited)
+    return effects_behind(kept or run, view, at_seq, bodies_in(store, run), inherited)
 
 
 def is_born(store: StorePort, run: str, child: str) -> bool:

@@ -50,7 +50,11 @@ def unread_messages(
         address = fields_of(event.body).get("args_blob")
         args = raw_part(event.body, "args") if address is None else read_blob(store, address)
         receiver = (loads(args) if args else {}).get("to", "")
-        if receiver and find_sound(store, inbox_space(receiver), f"message-{ids[key]}") is not None:
+        if (
+            isinstance(receiver, str)
+            and receiver
+            and find_sound(store, inbox_space(receiver), f"message-{ids[key]}") is not None
+        ):
             found[key] = (receiver, ids[key])
     return found
 
