@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
 from tests.adapters.clients.drivers import Driver
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
 
 DRIVERS: Final[tuple[Driver, ...]] = (
+    Anthropic(),
+    AsyncAnthropic(),
     Groq(),
     AsyncGroq(),
 )

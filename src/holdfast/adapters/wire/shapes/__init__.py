@@ -5,12 +5,13 @@ A shape is one endpoint of one protocol. A request that no shape takes is not jo
 
 from typing import Final
 
+from holdfast.adapters.wire.shapes.anthropic import Messages
 from holdfast.adapters.wire.shapes.openai_api import ChatCompletions, Embeddings, Responses
 from holdfast.adapters.wire.shapes.shape import Shape
 
-SHAPES: Final[tuple[Shape, ...]] = (ChatCompletions(), Responses(), Embeddings())
+SHAPES: Final[tuple[Shape, ...]] = (ChatCompletions(), Responses(), Embeddings(), Messages())
 
-READS: Final = ("/responses/input_tokens",)
+READS: Final = ("/responses/input_tokens", "/messages/count_tokens")
 """Endpoints that only read, though the request is a POST: they change nothing and cost nothing."""
 
 
