@@ -5,10 +5,13 @@ from typing import Final
 from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
 from tests.adapters.clients.drivers import Driver
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
+from tests.adapters.clients.mistral_drivers import AsyncMistral, Mistral
 
 DRIVERS: Final[tuple[Driver, ...]] = (
     Anthropic(),
     AsyncAnthropic(),
     Groq(),
     AsyncGroq(),
+    Mistral(),
+    AsyncMistral(),
 )
