@@ -147,7 +147,7 @@ class Exchange:
     @staticmethod
     @contextmanager
     def asking_substitute() -> Iterator[None]:
-        """While a fallback's client is asked: its own journal is off, and its errors become the provider's."""
+        """While a fallback's client is asked: its journal is off, and its errors become the provider's."""
         token = BARE.set(True)
         try:
             yield
@@ -233,7 +233,7 @@ class Exchange:
     ) -> Streaming:
         """The stream of this request's answer."""
         assert self.shape.source is not None
-        source = self.shape.source(self.body, open_, flavour, self._wire.manner.package)
+        source: Any = self.shape.source(self.body, open_, flavour, self._wire.manner.package)
         on_partial = self._wire.manner.on_partial
         if on_partial == "continue" and not source.can_continue:
             on_partial = "restart"
