@@ -5,12 +5,22 @@ A shape is one endpoint of one protocol. A request that no shape takes is not jo
 
 from typing import Final
 
+from holdfast.adapters.wire.shapes import gemini, ollama
 from holdfast.adapters.wire.shapes.openai_api import ChatCompletions, Embeddings, Responses
 from holdfast.adapters.wire.shapes.shape import Shape
 
-SHAPES: Final[tuple[Shape, ...]] = (ChatCompletions(), Responses(), Embeddings())
+_GEMINI: Final = (
+    gemini.GenerateContent(),
+    gemini.StreamGenerateContent(),
+    gemini.EmbedContent(),
+    gemini.BatchEmbedContents(),
+)
+_OLLAMA: Final = (ollama.Chat(), ollama.Generate(), ollama.Embed(), ollama.Embeddings())
 
-READS: Final = ("/responses/input_tokens",)
+SHAPES: Final[tuple[Shape, ...]] = (*_GEMINI, *_OLLAMA, ChatCompletions(), Responses(), Embeddings())
+"""The first one that takes a path counts."""
+
+READS: Final = ("/responses/input_tokens", ":countTokens", ":computeTokens", "/api/show")
 """Endpoints that only read, though the request is a POST: they change nothing and cost nothing."""
 
 
