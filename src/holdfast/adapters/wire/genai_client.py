@@ -18,11 +18,9 @@ def keep_to_httpx(sender: Any) -> None:
 
 @lru_cache
 def _kept(kind: Any) -> type:
-    return (
-        kind
-        if issubclass(kind, Sender)
-        else type(kind.__name__, (Sender, kind), {"__module__": kind.__module__})
-    )  # type: ignore[no-any-return]
+    if issubclass(kind, Sender):
+        return kind  # type: ignore[no-any-return]
+    return type(kind.__name__, (Sender, kind), {"__module__": kind.__module__})
 
 
 class Sender:

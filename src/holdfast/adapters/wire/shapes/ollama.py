@@ -6,7 +6,7 @@ Its messages have no ids of calls, so they are not repaired.
 from typing import Any
 
 from holdfast.adapters.wire.shapes.ollama_streams import ChatSource, CompletionSource
-from holdfast.adapters.wire.shapes.shape import Chunk, Shape
+from holdfast.adapters.wire.shapes.shape import Chunk, Shape, WireSource
 
 
 class Chat(Shape):
@@ -15,7 +15,7 @@ class Chat(Shape):
     name = "chat"
     suffix = "/api/chat"
     content = "message"
-    source = ChatSource
+    source: type[WireSource] | None = ChatSource
 
     def is_stream(self, path: str, body: dict[str, Any]) -> bool:  # noqa: ARG002 - the same for all paths
         """Whether the answer is a stream."""

@@ -46,7 +46,7 @@ class LineSource(WireSource):
             delta["more"] = {"tool_calls": [calls]}
         if chunk.get("logprobs"):
             delta["logprobs"] = {"content": chunk["logprobs"]}
-        facts = {name: chunk[name] for name in ("model", "created_at") if name in chunk}
+        facts: dict[str, Any] = {name: chunk[name] for name in ("model", "created_at") if name in chunk}
         if chunk.get("done"):
             own = {"message", "logprobs", *self.spoken}
             facts["response"] = {name: fact for name, fact in chunk.items() if name not in own}
@@ -112,7 +112,7 @@ class CompletionSource(LineSource):
     """Completions of a prompt, which are one turn: an answer that was cut off begins again."""
 
     spoken = ("response", "thinking", "tool_calls")
-    can_continue = False  # type: ignore[assignment]  # the same for all requests
+    can_continue = False
 
     @staticmethod
     def said_in(chunk: Chunk) -> Mapping[str, Any]:
