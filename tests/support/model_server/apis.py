@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tests.support.model_server import frames, gemini, ollama_api, responses
+from tests.support.model_server import frames, gemini, messages, ollama_api, responses
 from tests.support.model_server.faults import Fault
 from tests.support.model_server.frames import Frame, sse
 from tests.support.model_server.request import Asked, Flavour, understand
@@ -107,6 +107,17 @@ APIS: Final = (
         responses.response_events,
         _responses_empty,
         error_event=_responses_error,
+    ),
+    Api(
+        "messages",
+        messages.takes,
+        messages.understand,
+        messages.message,
+        messages.events,
+        messages.empty,
+        messages.refusal,
+        messages.error_event,
+        b'event: content_block_delta\ndata: {"type": "content_blo\n\n',
     ),
     Api(
         "gemini",
