@@ -4,8 +4,10 @@ from typing import Final
 
 from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
 from tests.adapters.clients.drivers import Driver
+from tests.adapters.clients.genai_drivers import AsyncGenAi, GenAi
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
 from tests.adapters.clients.mistral_drivers import AsyncMistral, Mistral
+from tests.adapters.clients.ollama_drivers import AsyncOllama, Ollama, OllamaPrompts
 
 DRIVERS: Final[tuple[Driver, ...]] = (
     Anthropic(),
@@ -14,4 +16,9 @@ DRIVERS: Final[tuple[Driver, ...]] = (
     AsyncGroq(),
     Mistral(),
     AsyncMistral(),
+    GenAi(),
+    AsyncGenAi(),
+    Ollama(),
+    AsyncOllama(),
+    OllamaPrompts(),
 )

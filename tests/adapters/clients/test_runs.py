@@ -146,7 +146,7 @@ def test_no_key_reaches_the_store(driver: Driver, provider: Provider, tmp_path: 
         for number in range(4):
             await (agent.read(f"{ASK} {number}") if number % 2 else agent.ask(f"{ASK} {number}"))
 
-    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the client has for 401
+    with pytest.raises(Exception):  # noqa: B017 - whatever the client has for 401
         attempt(driver, provider, f"sqlite:///{file}", work)
     attempt(driver, provider, f"sqlite:///{file}", work)
     found = b"".join(_contents(file))

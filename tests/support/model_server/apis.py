@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tests.support.model_server import frames, messages, responses
+from tests.support.model_server import frames, gemini, messages, ollama_api, responses
 from tests.support.model_server.faults import Fault
 from tests.support.model_server.frames import Frame, sse
 from tests.support.model_server.request import Asked, Flavour, understand
@@ -118,6 +118,48 @@ APIS: Final = (
         messages.refusal,
         messages.error_event,
         b'event: content_block_delta\ndata: {"type": "content_blo\n\n',
+    ),
+    Api(
+        "gemini",
+        _ends(":generateContent", gemini.STREAM),
+        gemini.understand_contents,
+        gemini.response,
+        gemini.response_chunks,
+        gemini.empty,
+        gemini.refusal,
+        gemini.error_event,
+        b'data: {"candidates": [{"con\n\n',
+        model_of=gemini.model_of,
+    ),
+    Api(
+        "gemini-embedding",
+        _ends(":embedContent", ":batchEmbedContents"),
+        gemini.understand_embedding,
+        gemini.embedding,
+        gemini.response_chunks,
+        gemini.empty,
+        gemini.refusal,
+        model_of=gemini.model_of,
+    ),
+    *(
+        Api(
+            name,
+            _ends(path),
+            understand_,
+            whole,
+            ollama_api.lines,
+            ollama_api.empty,
+            ollama_api.refusal,
+            ollama_api.error_event,
+            b'{"model": "m", "mess\n',
+            "application/x-ndjson",
+        )
+        for name, path, understand_, whole in (
+            ("ollama-chat", ollama_api.CHAT, ollama_api.understand_chat, ollama_api.whole),
+            ("ollama-generate", ollama_api.GENERATE, ollama_api.understand_generate, ollama_api.whole),
+            ("ollama-embed", "/api/embed", ollama_api.understand_embed, ollama_api.embed),
+            ("ollama-embeddings", "/api/embeddings", ollama_api.understand_embed, ollama_api.embeddings),
+        )
     ),
 )
 

@@ -359,7 +359,7 @@ class Exchange:
 
     @property
     def _server(self) -> Server:
-        return Server(str(self._request.url).partition(self.shape.suffix)[0], self._request.url.host)
+        return Server(self.shape.server(str(self._request.url)), self._request.url.host)
 
     def _flavour(self) -> Question[str]:
         prefill = self._wire.manner.prefill

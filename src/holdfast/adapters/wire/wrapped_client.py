@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar
 
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
+from holdfast.adapters.wire.genai_client import keep_to_httpx
 from holdfast.adapters.wire.server_probes import Prefill
 from holdfast.adapters.wire.transport import ClientCall, client_call, journaled, library_of
 from holdfast.adapters.wire.unjournaled import (
@@ -138,7 +139,9 @@ def _rebuilt(thing: Any, package: str, swap: Callable[[Any], Any], made: dict[in
     if not changed:
         made[id(thing)] = thing
         return thing
-    likeness.__dict__.update(changed)
+    likeness.__dict__.update(changed, _holdfast_of=thing)  # which closes its connections when it is collected
+    if hasattr(likeness, "_use_aiohttp"):
+        keep_to_httpx(likeness)
     return likeness
 
 
