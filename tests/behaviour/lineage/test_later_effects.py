@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.journal.journal import read_all
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import later_effects
 from holdfast.model.event_fields import contents_of
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
@@ -385,7 +385,7 @@ def test_at_the_head_a_fork_is_still_one_row(url: str) -> None:
     info = holdfast.store(url).fork("a", as_="b")
     assert info.behind == ()
     assert open_store(url).read_events("b", limit=10) == []
-    assert fork_and_rewind.entries_behind(open_store(url), "a", holdfast.store(url).get("a").head) == []
+    assert later_effects.entries_behind(open_store(url), "a", holdfast.store(url).get("a").head) == []
 
 
 def test_the_choice_is_one_of_three(url: str) -> None:

@@ -28,7 +28,7 @@ from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import fork
 from holdfast.engine.lineage.overview import Overviews
 from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
@@ -453,7 +453,7 @@ class Reading(Examining):
             return row, row.head
         if place.seq is not None and 1 <= place.seq <= row.head:
             row = self._row(self.run_with(place.run, place.seq))
-            fork_and_rewind.check_kept(self._port, row.run, place.seq)
+            fork.check_kept(self._port, row.run, place.seq)
             return row, place.seq
         events = self.events(place.run)
         event = None if place.seq is not None else find_event(events, place)

@@ -266,7 +266,7 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     if row.origin is None or view.head != row.origin_seq:
         return None
     # By name: the kernel imports no feature.
-    entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
+    entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork").entering
     return entering(store, row, view)
 
 

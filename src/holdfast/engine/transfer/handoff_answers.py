@@ -65,7 +65,7 @@ class TakenOver(Feature):
     def behind(self) -> dict[str, dict[str, Any]]:
         """The effects that other histories made after this one left them, by the keys of their calls."""
         if self._behind is None:
-            from holdfast.engine.lineage.fork_and_rewind import entries_told
+            from holdfast.engine.lineage.later_effects import entries_told
 
             self._behind = entries_told(self.held.store, LATER_EFFECTS.of(self.held.view).events)
         return self._behind
@@ -188,8 +188,8 @@ async def _claim_behind(
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     """The present state, in its own run, of an effect that was in doubt when the fork was made."""
-    from holdfast.engine.lineage.fork_and_rewind import entries_behind
     from holdfast.engine.lineage.kept_events import run_with
+    from holdfast.engine.lineage.later_effects import entries_behind
 
     try:
         run = run_with(store, entry["run"], entry["event"])
