@@ -3,7 +3,9 @@
 A fork is one row, and an event if the origin has effects after the point.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
-first happen. Crash window: a fork killed between row and event gets its event when it is first entered.
+first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
+fork with overrides or a directory of its own is incomplete until they are written: nobody enters it, and the
+next fork of that name replaces it.
 """
 
 import os
@@ -26,7 +28,7 @@ from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import is_flagged
 from holdfast.engine.lineage.descendants import cuts_of
 from holdfast.engine.lineage.later_effects import all_entries_behind, with_effects
-from holdfast.engine.run.maintenance_hold import restless
+from holdfast.engine.run.maintenance_hold import holding, restless
 from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
@@ -72,26 +74,46 @@ def fork(
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
     is_told = bool(behind) or repeats != "answer"
     # The children that it borrows are in the row: an ended child gets its own part of them, and no event.
-    facts = {"effects": repeats if is_told else None, "children": cuts_of(children.begun)}
+    is_made_in_two = bool(drafts or cwd)
+    facts = {
+        "effects": repeats if is_told else None,
+        "children": cuts_of(children.begun),
+        "forks": is_made_in_two or None,
+    }
     body = dumps({fact: value for fact, value in facts.items() if value is not None})
+    status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
     for _ in range(TRIES):
         origin = origin_at(session.store, row.run, at_seq)  # in each round: it may have been pruned since
         check_knows_giver(session.store, row.run, at_seq)
-        status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
-        made = branch(session, name, status, origin, at_seq, body=body)
+        first = Status.IMPORTING if is_made_in_two else status
+        made = branch(session, name, first, origin, at_seq, body=body)
         if made is not None:
             break
         taken = session.store.find_run(name)
-        if taken is not None:
+        if taken is not None and not _delete_cut_off(session, taken):
             raise RunExists(run=name, status=taken.status)
     else:
         raise restless(session.store, row.run)
     made = made._replace(head=at_seq)
     later = tuple(one.run for one in children.later)
-    if not drafts and not is_told and not cwd:
+    if not is_made_in_two and not is_told:
         return Forked(made, (), later)
-    _append(session, made, [forked_of(made, behind, repeats if is_told else "", cwd), *drafts])
-    return Forked(made._replace(head=at_seq + 1 + len(drafts)), told(behind), later)
+    _append(session, made, [forked_of(made, behind, repeats if is_told else "", cwd), *drafts], status)
+    return Forked(made._replace(head=at_seq + 1 + len(drafts), status=status), told(behind), later)
+
+
+def _is_cut_off(row: RunRow) -> bool:
+    """Whether this is a fork without what it was to begin with; another process may still be at it."""
+    return row.status == Status.IMPORTING and "forks" in facts_of(row)
+
+
+def _delete_cut_off(session: StoreSession, row: RunRow) -> bool:
+    """Delete a fork that was cut off while it was made; False if it was not. RunHeld if it is being made."""
+    if not _is_cut_off(row):
+        return False
+    with holding(session, row.run) as hold:
+        now = hold.row()
+        return _is_cut_off(now) and session.store.delete_run(row.run, fence=hold.fence, revision=now.revision)
 
 
 def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:
@@ -110,17 +132,17 @@ def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mappi
     return drafts
 
 
-def _append(session: StoreSession, row: RunRow, drafts: list[Draft]) -> None:
+def _append(session: StoreSession, row: RunRow, drafts: list[Draft], status: str) -> None:
     lease = drive(take(BLOCKING, session.store, session.clock, row.run, session.lease_s))
     try:
         now = held_row(session.store, row.run)
         if (now.birth, now.head) != (row.birth, row.head):
-            if len(drafts) == 1:  # only its first event, which another process that entered it has written
+            if row.status == status:  # only its first event, which a process that entered it has written
                 return
-            problem = f"run {row.run} was entered, or erased, before what it is to begin with was written"
+            problem = f"run {row.run} was erased before what it is to begin with was written"
             raise StoreUnavailable(store=session.store.url, problem=problem)
         journal = Journal(session.store, session.committer, row.run, lease.fence, row.head)
-        append_all(journal, drafts, session.clock.wall())
+        append_all(journal, drafts, session.clock.wall(), status, meanwhile=row.status)
     finally:
         give_back(session.store, row.run, lease.fence)
 
@@ -147,7 +169,7 @@ def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str =
 def check_free(store: StorePort, name: str) -> None:
     """BadName or RunExists if a new run cannot have this name."""
     taken = store.find_run(check_run_id(name))
-    if taken is not None:
+    if taken is not None and not _is_cut_off(taken):
         raise RunExists(run=name, status=taken.status)
 
 
@@ -230,9 +252,14 @@ def append_all(
     journal: Journal,
     drafts: Sequence[Draft],
     at: float,
-    status: str | None = None,
+    status: str,
     consumed: tuple[str, ...] = (),
+    *,
+    meanwhile: str | None = None,
 ) -> None:
+    """Append these events, in batches; ``meanwhile`` is the run's status until the last one, if another."""
     for first in range(0, len(drafts), APPEND_EVENTS_MAX):
         batch = drafts[first : first + APPEND_EVENTS_MAX]
-        drive(journal.append(BLOCKING, batch, at, status=status, consumed=() if first else consumed))
+        is_last = first + APPEND_EVENTS_MAX >= len(drafts)
+        now = status if is_last else meanwhile or status
+        drive(journal.append(BLOCKING, batch, at, status=now, consumed=() if first else consumed))
