@@ -11,6 +11,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.lineage.later_effects import REPEATS, told
 from holdfast.core.lineage.points import Place, parse_place
 from holdfast.engine.journal.journal import Draft
+from holdfast.engine.lineage.descendants import children_at
 from holdfast.engine.lineage.fork import check_free, fork
 from holdfast.engine.lineage.later_effects import all_entries_behind
 from holdfast.engine.lineage.rewind import rewind
@@ -171,6 +172,11 @@ class Moving(Files):
         """
         row, seq = self._at(place)
         return told(all_entries_behind(self._port, row, seq)[0])
+
+    def later_children(self, place: str) -> tuple[str, ...]:
+        """The descendants of a run that were begun after a place, as ``fork`` and ``rewind`` would list them."""
+        row, seq = self._at(place)
+        return tuple(one.run for one in children_at(self._port, row, seq).later)
 
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects after this place, done or in doubt: ``effects_behind`` has more."""
