@@ -23,8 +23,8 @@ from holdfast.api.features import (
     premises,
     promises,
     questions,
-    remember,
     resume_plan,
+    run_memory,
     run_messages,
     text_stream,
     waits,
@@ -357,7 +357,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         contradicts an old one supersedes it. A fact with a ``key`` replaces the fact of that key.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return await remember.remember_in_run(self._held, AWAITING, fact)
+        return await run_memory.remember_in_run(self._held, AWAITING, fact)
 
     async def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
@@ -366,7 +366,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
         ``scope`` searches that scope and those below it; None searches all.
         """
-        return await remember.recall_in_run(self._held, AWAITING, query, k, scope, tags)
+        return await run_memory.recall_in_run(self._held, AWAITING, query, k, scope, tags)
 
     async def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over this run's work.

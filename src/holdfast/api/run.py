@@ -26,8 +26,8 @@ from holdfast.api.features import (
     premises,
     promises,
     questions,
-    remember,
     resume_plan,
+    run_memory,
     run_messages,
     text_stream,
     waits,
@@ -333,7 +333,7 @@ class Run(Handle["RunOptions"]):
         contradicts an old one supersedes it. A fact with a ``key`` replaces the fact of that key.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return drive(remember.remember_in_run(self._held, BLOCKING, fact))
+        return drive(run_memory.remember_in_run(self._held, BLOCKING, fact))
 
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
@@ -342,7 +342,7 @@ class Run(Handle["RunOptions"]):
 
         ``scope`` searches that scope and those below it; None searches all.
         """
-        return drive(remember.recall_in_run(self._held, BLOCKING, query, k, scope, tags))
+        return drive(run_memory.recall_in_run(self._held, BLOCKING, query, k, scope, tags))
 
     def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over this run's work.

@@ -174,7 +174,7 @@ class Moving(Files):
         return told(all_entries_behind(self._port, row, seq)[0])
 
     def later_children(self, place: str) -> tuple[str, ...]:
-        """The descendants of a run that were begun after a place, as ``fork`` and ``rewind`` would list them."""
+        """The descendants of a run that were begun after a place, as ``fork`` would list them."""
         row, seq = self._at(place)
         return tuple(one.run for one in children_at(self._port, row, seq).later)
 

@@ -88,7 +88,8 @@ RULES: Final[dict[str, Rules]] = {
         "the idempotency key of the send",
     ),
     "facts": Rules(
-        "what was remembered before the point is answered", "as a fork; the facts themselves stay",
+        "what was remembered is answered, before the point and after it",
+        "as a fork; the facts themselves stay",
         _JOURNAL, "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
     ),
     "reasoning": Rules(

@@ -333,7 +333,7 @@ def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[lis
 def _carrying_too_much(
     own: Sequence[Event], stretches: Sequence[_Stretch], reasoning_from: int
 ) -> list[_Stretch]:
-    """The compacted events that stay and carry notes which the policy does not keep: to be written anew."""
+    """The compacted events that carry notes which the policy does not keep: they are written again."""
     inside = _Ranges([(stretch.after_seq + 1, stretch.upto_seq) for stretch in stretches])
     return [
         _Stretch(covers_from(event) - 1, event.seq, has_forks=True)
@@ -386,8 +386,8 @@ def _compactings(
         # The key of an autosave is no call's key, so it has no site.
         later = {split_key(e.key)[0] for e in lineage.own if e.seq > seq and e.key and not _is_autosave(e)}
         reduced = reduce(view, None if stretch.has_forks else later, read, reasoning_from=reasoning_from)
-        is_anew = len(inside) == 1 and inside[0].kind == Kind.COMPACTED
-        notes_gone = len(notes_in(inside[0])) - len(reduced.data.get("notes", ())) if is_anew else None
+        is_again = len(inside) == 1 and inside[0].kind == Kind.COMPACTED
+        notes_gone = len(notes_in(inside[0])) - len(reduced.data.get("notes", ())) if is_again else None
         made.append(
             Compacting(
                 stretch.after_seq,

@@ -4,8 +4,8 @@ A fork is one row, and an event if the origin has effects after the point.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
 first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
-fork with overrides or a directory of its own is incomplete until they are written: nobody enters it, and the
-next fork of that name replaces it.
+fork with overrides or a directory of its own is incomplete until they are written: no process enters it, and
+the next fork of that name replaces it.
 """
 
 import os

@@ -166,6 +166,7 @@ ROWS: Final = (
     ),
     Row("streams", "llm.stream:Streams", "model"),
     Row("messages", "people.run_messages:Received", "messages"),
+    Row("left_facts", "memory.left_facts:LeftFacts", "facts"),
     Row(
         "budget",
         "budget.budget:Spending",
