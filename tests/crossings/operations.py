@@ -1,9 +1,10 @@
 """What is done to a run at one of its events. Each returns the branches that may work afterwards."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from tests.crossings.world import World
+import pytest
+from tests.crossings.world import Facade, World
 
 import holdfast
 from holdfast import Retention
@@ -13,7 +14,9 @@ Branches = list[tuple[holdfast.Store, str]]
 
 
 def fork(world: World, seq: int) -> Branches:
-    world.store.fork(f"m@#{seq}", as_="f")
+    listed = world.store.effects_behind(f"m@#{seq}")
+    assert world.store.fork(f"m@#{seq}", as_="f").behind == listed
+    world.listed = [one.step for one in listed]
     return [(world.store, "f"), (world.store, "m")]
 
 
@@ -24,8 +27,11 @@ def fork_of_fork(world: World, seq: int) -> Branches:
 
 
 def rewind(world: World, seq: int) -> Branches:
-    kept = world.store.rewind(f"m@#{seq}").kept
-    return [(world.store, "m"), (world.store, kept)]
+    listed = world.store.effects_behind(f"m@#{seq}")
+    rewound = world.store.rewind(f"m@#{seq}")
+    assert [one.idempotency_key for one in rewound.behind] == [one.idempotency_key for one in listed]
+    world.listed = [one.step for one in listed]
+    return [(world.store, "m"), (world.store, rewound.kept)]
 
 
 def rewind_twice(world: World, seq: int) -> Branches:
@@ -65,6 +71,15 @@ def fork_and_move(world: World, seq: int) -> Branches:
     return [(other, "z"), (world.store, "m")]
 
 
+def import_(world: World, seq: int) -> Branches:
+    """A plain export becomes a fork in the other store; the run may go on."""
+    world.store.fork(f"m@#{seq}", as_="f")
+    path = world.file()
+    world.store.export("f", path)
+    world.store.import_(path, as_="z")
+    return [(world.store, "z"), (world.store, "f"), (world.store, "m")]
+
+
 def copy(world: World, seq: int) -> Branches:
     del seq
     other = world.other_store()
@@ -72,19 +87,91 @@ def copy(world: World, seq: int) -> Branches:
     return [(other, "m")]
 
 
-Operation = Callable[[World, int], Branches]
+def handoff(world: World, seq: int) -> Branches:
+    """Another run of the store takes over what the run had done, and what it had listed."""
+    kept = world.store.rewind(f"m@#{seq}").kept
+    document = world.store.handoff("m", to="t", seal=True)
+    world.store.accept(document, as_="t")
+    return [(world.store, "t"), (world.store, kept)]
+
+
+def handoff_away(world: World, seq: int) -> Branches:
+    """The taker is in another store. What it has not got is listed."""
+    kept = world.store.rewind(f"m@#{seq}").kept
+    document = world.store.handoff("m", to="t", seal=True)
+    other = world.other_store()
+    world.losses = other.accept(document, as_="t", from_=world.store).losses
+    return [(other, "t"), (world.store, kept)]
+
+
+def erase(world: World, seq: int) -> Branches:
+    """Nothing of the run is left, and no other run can tell."""
+    del seq
+    world.store.erase("m")
+    assert world.traces("m") == []
+    with pytest.raises(holdfast.UnknownRun):
+        world.store.get("m")
+    return []
+
+
+def erase_fork(world: World, seq: int) -> Branches:
+    """A fork that has worked is erased: the store is as it was, and so is its origin."""
+    before = world.contents()
+    world.store.fork(f"m@#{seq}", as_="f")
+    world.enter("f", world.body)
+    world.store.erase("f")
+    assert world.traces("f") == []
+    assert before.difference(world.contents()) == set()
+    return [(world.store, "m")]
+
+
+def erase_origin(world: World, seq: int) -> Branches:
+    """Refused while a fork borrows from it, and nothing is changed."""
+    world.store.fork(f"m@#{seq}", as_="f")
+    before = world.contents()
+    with pytest.raises(holdfast.RunHasForks):
+        world.store.erase("m")
+    assert before.difference(world.contents()) == set()
+    return [(world.store, "f"), (world.store, "m")]
+
+
+class Operation(NamedTuple):
+    """What is done, and through which facade the program works before and after it."""
+
+    apply: Callable[[World, int], Branches]
+    begins: Facade = "sync"
+    works: Facade = "sync"
+
+
 OPERATIONS: Final[dict[str, Operation]] = {
-    made.__name__: made
-    for made in (fork, fork_of_fork, rewind, rewind_twice, prune, fork_flattened, move, fork_and_move, copy)
-}
-WHOLE: Final = frozenset({"prune", "move", "copy"})
+    **{
+        made.__name__: Operation(made)
+        for made in (
+            fork, fork_of_fork, rewind, rewind_twice, prune, fork_flattened, move, fork_and_move, import_, copy,
+            handoff, handoff_away, erase, erase_fork, erase_origin,
+        )
+    },
+    "async_after_sync": Operation(rewind, "sync", "async"),
+    "sync_after_async": Operation(rewind, "async", "sync"),
+    "worker_of_fork": Operation(fork, "agent", "worker"),
+    "worker_of_rewound": Operation(rewind, "agent", "worker"),
+    "worker_of_import": Operation(import_, "agent", "worker"),
+}  # fmt: skip
+WHOLE: Final = frozenset({"prune", "move", "copy", "erase"})
 """Operations that take the whole run, wherever its events are."""
+SAMPLED: Final = frozenset(OPERATIONS) - {
+    "fork", "fork_of_fork", "rewind", "rewind_twice", "fork_flattened", "fork_and_move", "handoff_away", *WHOLE,
+}  # fmt: skip
+"""Operations of which ``make test`` takes some events."""
+LISTS: Final = frozenset({"fork", "rewind"})
+"""Operations that list before what could happen again, and are compared with it."""
 CANNOT_BE: Final[dict[tuple[str, str], str]] = {
     (
         "messages",
         "move",
     ): "the sender's receiver stays in the other store: it cannot be sent to, and the error says so",
     ("messages", "fork_and_move"): "the same",
+    ("messages", "handoff_away"): "the same",
     (
         "messages",
         "copy",

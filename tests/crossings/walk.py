@@ -18,58 +18,60 @@ from pathlib import Path
 from typing import Any
 
 from tests.crossings.programs import _WORLDS, _child, once
-from tests.crossings.world import World, new_url
+from tests.crossings.world import Body, World, new_url
 
 import holdfast
 from holdfast import Retention
 
-Segment = Callable[[World, holdfast.Run], Any]
+Segment = Body
 OPERATIONS_MAX = 6
 Place = tuple[holdfast.Store, str]
 
 
-def _paid(world: World, run: holdfast.Run) -> Any:
+async def _paid(world: World, run: holdfast.AsyncRun) -> Any:
     return once(world, "payment")()
 
 
-def _mailed(world: World, run: holdfast.Run) -> Any:
-    run.step("look", len, "mail")
+async def _mailed(world: World, run: holdfast.AsyncRun) -> Any:
+    await run.step("look", len, "mail")
     return once(world, "mail")()
 
 
-def _asked(world: World, run: holdfast.Run) -> Any:
+async def _asked(world: World, run: holdfast.AsyncRun) -> Any:
     return (
-        once(world, "approved payment")() if run.ask("May I?", choices=["yes", "no"]) == "yes" else "refused"
+        once(world, "approved payment")()
+        if await run.ask("May I?", choices=["yes", "no"]) == "yes"
+        else "refused"
     )
 
 
-def _remembered(world: World, run: holdfast.Run) -> Any:
-    return run.remember("The sky is blue today.").text
+async def _remembered(world: World, run: holdfast.AsyncRun) -> Any:
+    return (await run.remember("The sky is blue today.")).text
 
 
-def _promised(world: World, run: holdfast.Run) -> Any:
-    promise = run.promise("the figures", to="receiver")
+async def _promised(world: World, run: holdfast.AsyncRun) -> Any:
+    promise = await run.promise("the figures", to="receiver")
     once(world, "figures")()
-    return run.keep(promise).state
+    return (await run.keep(promise)).state
 
 
-def _sent(world: World, run: holdfast.Run) -> Any:
-    run.send("receiver", {"n": 1})
+async def _sent(world: World, run: holdfast.AsyncRun) -> Any:
+    await run.send("receiver", {"n": 1})
     return "sent"
 
 
-def _delegated(world: World, run: holdfast.Run) -> Any:
+async def _delegated(world: World, run: holdfast.AsyncRun) -> Any:
     _WORLDS[run.id] = world
-    return run.child("one", _child, "letter of one")
+    return await run.child("one", _child, "letter of one")
 
 
-def _thought(world: World, run: holdfast.Run) -> Any:
-    run.discover("The feed is in UTC.")
-    return run.model("ask", len, "who?", model="m")
+async def _thought(world: World, run: holdfast.AsyncRun) -> Any:
+    await run.discover("The feed is in UTC.")
+    return await run.model("ask", len, "who?", model="m")
 
 
-def _written(world: World, run: holdfast.Run) -> Any:
-    with run.open(world.directory / "report.md", "w") as file:
+async def _written(world: World, run: holdfast.AsyncRun) -> Any:
+    async with run.open(world.directory / "report.md", "w") as file:
         file.write("one")
     return "written"
 
@@ -108,19 +110,19 @@ class Walker(World):
             raise ConnectionError(f"the line broke at {what}")
         return f"{what} is done"
 
-    def body(self, upto: int) -> Callable[[World, holdfast.Run], Any]:
+    def program(self, upto: int) -> Body:
         """The program, which is cut off after some segments."""
 
-        def work(world: World, run: holdfast.Run) -> Any:
+        async def work(world: World, run: holdfast.AsyncRun) -> Any:
             state: dict[str, Any] = (
-                run.restore({"n": 0, "given": []}) if self.restores else {"n": 0, "given": []}
+                await run.restore({"n": 0, "given": []}) if self.restores else {"n": 0, "given": []}
             )
             given = [*state["given"]]
             for number in range(state["n"], upto):
-                run.step(f"begin {number}", len, "x")
-                given.append(self.segments[number](world, run))
+                await run.step(f"begin {number}", len, "x")
+                given.append(await self.segments[number](world, run))
                 if self.restores:
-                    run.checkpoint({"n": number + 1, "given": given})
+                    await run.checkpoint({"n": number + 1, "given": given})
             return given
 
         return work
@@ -128,7 +130,7 @@ class Walker(World):
     def work(self, place: Place, upto: int) -> Any:
         """Let the program work in a branch."""
         self.at = place
-        return self.enter(place[1], self.body(upto), place[0])
+        return self.enter(place[1], self.program(upto), place[0])
 
 
 def walk(seed: int, directory: Path, kind: str = "memory") -> Counter[str]:
