@@ -3,13 +3,16 @@
 import os
 import random
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from tests.crossings.operations import SAMPLED, WHOLE, Branches
+from tests.crossings.operations import SAMPLED, WHOLE, Branches, Operation
 from tests.crossings.programs import Program
-from tests.crossings.world import Facade, World
+from tests.crossings.world import Body, Facade, World
 
+import holdfast
+
+WorldT = TypeVar("WorldT", bound=World)
 ALL: Final = bool(os.environ.get("HOLDFAST_CROSSINGS_ALL"))
 """Whether every event and every kill is tried: in ``make crossings``."""
 EVENTS: Final = 3
@@ -30,10 +33,37 @@ def sampled(places: list[Any], count: int, cell: str) -> list[Any]:
     return sorted(random.Random(cell).sample(places, count))
 
 
+def restoring(body: Body) -> Body:
+    """The program, after which a state is kept twice. It goes on from there, and its history is compacted."""
+
+    async def restored(world: World, run: holdfast.AsyncRun) -> Any:
+        state = await run.restore({})
+        if "given" not in state:
+            state = {"given": await body(world, run)}
+            await run.checkpoint(state)
+        if "looked" not in state:
+            state = {**state, "looked": await run.step("look back", len, "x")}
+            await run.checkpoint(state)
+        return state["given"]
+
+    return restored
+
+
+def crossed_by(program: Program, operation: Operation) -> Program:
+    """The program as this operation needs it."""
+    if not operation.restores or program.restores:
+        return program
+    return program._replace(body=restoring(program.body))
+
+
 def begun(program: Program, directory: Path, facade: Facade = "sync") -> World:
-    """A world in which the program has worked to its end, in run ``m``."""
+    """A new world in which the program has worked to its end, in run ``m``."""
     directory.mkdir(exist_ok=True)
-    world = World(f"memory://{uuid4().hex}", directory)
+    return begin(World(f"memory://{uuid4().hex}", directory), program, facade)
+
+
+def begin(world: WorldT, program: Program, facade: Facade = "sync") -> WorldT:
+    """The world, in which the program has worked to its end, in run ``m``."""
     world.body = program.body
     if program.before is not None:
         program.before(world)

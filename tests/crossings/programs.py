@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from tests.crossings.world import Body, World
+from tests.crossings.world import Body, World, check_provenance
 
 import holdfast
 
@@ -28,6 +28,8 @@ class Program(NamedTuple):
     """What must have happened exactly once after every branch has run to its end."""
     sends: tuple[str, ...] = ()
     """Other calls that could happen again: letters to other runs."""
+    restores: bool = False
+    """Whether it restores its own states."""
     broken: tuple[str, ...] = ()
     """Which of them break off in the middle."""
     lost: tuple[str, ...] = ()
@@ -152,10 +154,7 @@ def _facts_agree(world: World, branches: list[tuple[holdfast.Store, str]]) -> No
     for store in {id(one): one for one, _ in branches}.values():
         known = store.memory.list()
         assert sorted(fact.text for fact in known) == ["Grass grows in spring.", "The sky is blue today."]
-        for fact in known:
-            if fact.event and any(info.run == fact.run for info in store.runs()):
-                shown = store.run_with(fact.run, fact.event)
-                assert any(event.seq == fact.event for event in store.events(shown)), fact
+        check_provenance(store)
 
 
 async def _reasoning(world: World, run: holdfast.AsyncRun) -> Any:
@@ -217,7 +216,7 @@ PROGRAMS: Final = (
     Program("steps", _steps),
     Program("effects", _effects, once=("letter to ada", "letter to bob")),
     Program("doubts", _doubts, once=("payment",), broken=("payment",)),
-    Program("state", _state, once=("letter 0", "letter 1", "letter 2", "letter 3")),
+    Program("state", _state, once=("letter 0", "letter 1", "letter 2", "letter 3"), restores=True),
     Program("conversation", _conversation),
     Program("model", _model),
     Program("questions", _questions, once=("payment",), lost=("question",)),

@@ -7,7 +7,7 @@ Every cell runs its program, stops it, applies the operation at one event, and l
 from pathlib import Path
 
 import pytest
-from tests.crossings.cells import begun, check_branches, cut, seqs_of
+from tests.crossings.cells import begun, check_branches, crossed_by, cut, seqs_of
 from tests.crossings.operations import CANNOT_BE, LISTS, OPERATIONS, WHOLE
 from tests.crossings.programs import PROGRAMS, Program
 from tests.crossings.world import World
@@ -26,7 +26,8 @@ def test_a_program_in_every_branch_of_its_history(program: Program, operation: s
 
     What could happen again is listed before. What a handoff to another store does not carry is listed as a loss.
     """
-    apply, begins, works = OPERATIONS[operation]
+    apply, begins, works, _ = OPERATIONS[operation]
+    program = crossed_by(program, OPERATIONS[operation])
     seqs = seqs_of(program, tmp_path, begins)
     lost: set[str] = set()
     for seq in cut(seqs, operation, f"{program.what}-{operation}"):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crossings.programs import _WORLDS, _child, once
-from tests.crossings.world import Body, World, new_url
+from tests.crossings.world import Body, World, check_provenance, new_url
 
 import holdfast
 from holdfast import Retention
@@ -157,7 +157,8 @@ def _walk(world: Walker) -> None:
     _work(world, world.at)
     for _ in range(chance.randint(2, OPERATIONS_MAX)):
         place = chance.choice([*world.known])
-        act = chance.choice(["work", "work", "fork", "rewind", "prune", *(["move"] if world.moves else [])])
+        acts = ["work", "work", "fork", "rewind", "prune", *(["move"] if world.moves else [])]
+        act = chance.choice(acts)
         world.counts["operations"] += 1
         world.story.append(f"{act} {place[1]}")
         try:
@@ -231,11 +232,7 @@ def _ends_agree(world: Walker) -> None:
         if store is world.store:
             for made in store.promises(run).made:
                 assert heard.get(made.id, made.state) == made.state, made
-        for fact in store.memory.list():
-            names = {info.run for info in store.runs(limit=1_000)}
-            if fact.run in names and fact.event:
-                shown = store.run_with(fact.run, fact.event)
-                assert any(event.seq == fact.event for event in store.events(shown, whole=True)), fact
+        check_provenance(store)
         texts = [fact.text for fact in store.memory.list()]
         assert len(texts) == len({*texts}), texts
         assert [one for one in store.examine() if one.verdict == "failure"] == []

@@ -5,8 +5,8 @@ A program is written once, as an ``async def``. It works through the blocking fa
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, chdir
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, chdir, contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
 from uuid import uuid4
@@ -14,6 +14,7 @@ from uuid import uuid4
 import holdfast
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.sync_async import drive
+from holdfast.model.events import COVERING, covers_from
 from holdfast.model.handoff import Loss
 from holdfast.model.store_rows import RUN_SPACES
 from holdfast.stores.in_memory_rows import memory_tables
@@ -94,6 +95,16 @@ _WORKED: dict[str, tuple["World", Body, bool]] = {}
 """By key: a world, its program, and whether an attempt ends before the run is finished."""
 
 
+def check_provenance(store: holdfast.Store) -> None:
+    """Every fact of a run of this store names an event that is there, or that is known to be compacted."""
+    names = {info.run for info in store.runs(limit=1_000)}
+    for fact in store.memory.list():
+        if fact.run in names and fact.event:
+            shown = store.events(store.run_with(fact.run, fact.event), whole=True)
+            ranges = [(covers_from(one) if one.kind in COVERING else one.seq, one.seq) for one in shown]
+            assert any(first <= fact.event <= last for first, last in ranges), fact
+
+
 class World:
     """The stores of one case, and what happened outside of them."""
 
@@ -108,6 +119,8 @@ class World:
         self.files = 0
         self.body: Body = _nothing
         """The program of this world."""
+        self.repeats = False
+        """Whether the operation was killed before, and is repeated."""
         self.listed: list[str] = []
         """What the last fork or rewind listed as effects behind its point."""
         self.losses: tuple[Loss, ...] = ()
@@ -116,6 +129,15 @@ class World:
     def open(self, url: str) -> holdfast.Store:
         """The store at this URL."""
         return holdfast.store(url)
+
+    @contextmanager
+    def unless_done(self, *refused: type[Exception]) -> Iterator[None]:
+        """A repeated operation may find that a part of it is done; then it is refused, by name."""
+        try:
+            yield
+        except refused:
+            if not self.repeats:
+                raise
 
     def other_store(self) -> holdfast.Store:
         """Another new store, of the same kind."""

@@ -4,9 +4,10 @@ A fork is one row, and an event if the origin has effects after the point. A rew
 old branch as a fork, and then one event under the run's lease.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
-first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
-rewind killed between row and event leaves an extra fork of the head, and the run unchanged. Children begun
-after the point are rewound to their beginning first, under their own leases: docs/adr/032-children.md.
+first happen. Crash windows: a fork killed between row and event gets its event when it is first entered,
+forked, rewound or exported, or when its origin is erased: ``complete``. A rewind killed between row and event
+leaves an extra fork of the head, and the run unchanged. Children begun after the point are
+rewound to their beginning first, under their own leases: docs/adr/032-children.md.
 """
 
 import os
@@ -84,6 +85,7 @@ def fork(
     """
     check_run_id(name)
     check_is_whole(row)
+    row = complete(session, row)
     drafts = [*_overrides(session, row, at_seq, overrides), *notes]
     behind, children = all_entries_behind(session.store, row, at_seq)
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
@@ -262,6 +264,7 @@ def rewind(
     """
     store = session.store
     check_may_act(store, row)
+    row = complete(session, row)
     with ExitStack() as held:
         hold = held.enter_context(holding(session, row.run))
         before, row = row, hold.row()
@@ -418,6 +421,19 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     origin = store.find_run(row.origin) if repeats else None
     behind = all_entries_behind(store, origin, row.origin_seq)[0] if origin is not None else []
     return forked_of(row, behind, repeats)
+
+
+def complete(session: StoreSession, row: RunRow) -> RunRow:
+    """The row, after a fork that was killed before its first event has got it.
+
+    What is made of such a fork, or outlives its origin, must have the effects that the event lists.
+    """
+    is_cut_off = row.origin is not None and row.head == row.origin_seq and "effects" in facts_of(row)
+    first = entering(session.store, row, load(session.store, row.run)) if is_cut_off else None
+    if first is None:
+        return row
+    _append(session, row, [first])
+    return session.store.find_run(row.run) or row
 
 
 def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "", cwd: str = "") -> Draft:
