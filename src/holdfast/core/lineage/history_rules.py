@@ -89,7 +89,8 @@ RULES: Final[dict[str, Rules]] = {
     ),
     "facts": Rules(
         "what was remembered before the point is answered", "as a fork; the facts themselves stay",
-        "the facts themselves stay; the events that they name may go", "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
+        "the facts themselves stay; the events that they name may go",
+        "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
     ),
     "reasoning": Rules(
         _WITH_HISTORY, _KEPT_AFTER, "decisions and discoveries, as far as the policy keeps reasoning",
