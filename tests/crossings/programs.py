@@ -44,8 +44,8 @@ def once(world: World, what: str) -> Callable[[], str]:
     """A tool without arguments that has an outside effect."""
 
     @holdfast.tool(effect="once", name=what, settle_s=0, ignore=("world",))
-    def act() -> str:
-        return world.happen(what)
+    def act(*, idempotency_key: str = holdfast.KEY) -> str:
+        return world.happen(what, idempotency_key)
 
     return act
 

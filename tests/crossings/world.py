@@ -24,6 +24,8 @@ Facade = Literal["sync", "async", "agent", "worker"]
 ANSWER = "yes"
 IDLE_S = 120.0
 ROUNDS_MAX = 9
+LEFT = "left"
+"""What a program returned that stopped for a person, and did not go on."""
 
 
 class Stop(Exception):
@@ -44,6 +46,8 @@ class _Awaitable:
         found = getattr(self._blocking, name)
         if name == "messages":
             return _Awaitable(found)
+        if name == "options":
+            return lambda **options: _Awaitable(found(**options))
         if name == "open":
             return lambda *args, **kwargs: _opened(found, *args, **kwargs)
         if not callable(found):
@@ -151,8 +155,9 @@ class World:
         self.files += 1
         return self.directory / f"{self.files}.holdfast"
 
-    def happen(self, what: str) -> str:
-        """Do something outside, and say so."""
+    def happen(self, what: str, key: str = "") -> str:
+        """Do something outside under this key, and say so."""
+        del key
         self.done[what] += 1
         if what in self.broken:
             self.broken.discard(what)
@@ -179,9 +184,16 @@ class World:
             except Stop:
                 return given[0]
             except holdfast.StepInDoubt as doubt:
+                self.hear(place, doubt.run, doubt.key, 0)
                 place.resolve(doubt.run, doubt.key, "done", value=f"{doubt.step} is done")
+                if not self.goes_on():
+                    return LEFT
             except holdfast.AwaitingAnswer as waiting:
+                asked = place.find_question(waiting.run, waiting.question)
+                self.hear(place, waiting.run, asked.key, asked.seq)
                 place.answer(waiting.run, ANSWER)
+                if not self.goes_on():
+                    return LEFT
             except holdfast.AwaitingMessage:
                 return "waits for a message"
         raise AssertionError(f"run {run} is asked about without end")
@@ -213,6 +225,13 @@ class World:
         with chdir(self.directory), holdfast.worker(crossed, store=place) as worker:
             assert worker.wait_idle(IDLE_S)
         return place.get(run).status == "finished"
+
+    def hear(self, place: holdfast.Store, run: str, key: str, seq: int) -> None:
+        """A person is asked about this call of this run, by this event if it is a question."""
+
+    def goes_on(self) -> bool:
+        """Whether the run is entered again as soon as people have spoken; or their words wait unread."""
+        return True
 
     def answer_all(self, run: str, place: holdfast.Store) -> None:
         """People do what this run and its children ask them."""

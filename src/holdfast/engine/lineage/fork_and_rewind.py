@@ -284,9 +284,9 @@ def rewind(
         notes = () if bring_back is None else bring_back()
         everything = children_at(store, row, row.head).begun
         moved = {one.name for one in later}
-        cuts = cuts_of([one for one in everything if one.name not in moved])
-        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
-        kept = _keep(session, row, cuts)
+        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost. It
+        # borrows all children, those too that move to it next: killed in between, it knows their effects.
+        kept = _keep(session, row, cuts_of(everything))
         # Children first: killed in between, the empty ones know their effects when they are asked for again.
         behind: list[dict[str, Any]] = []
         for one, each in zip(later, holds, strict=True):
