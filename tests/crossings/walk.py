@@ -139,16 +139,19 @@ class Walker(World):
         """Whether a promise is kept; each branch that comes here decides for itself."""
         return self.chance.random() < 0.5
 
-    def hear(self, place: holdfast.Store, run: str, key: str, seq: int) -> None:
+    def hear(self, place: holdfast.Store, run: str, key: str, seq: int) -> bool:
         """A person is asked. They have not been asked the same before, unless their words were read."""
         if key in self.unread.get((place, run), {}):
             self.again.append(f"a question of {run}")
         starts = [one for one in place.events(run) if one.key == key and one.kind == "step.started"]
         for one in [one for one in self.unread if _is_of((place, run), one)]:
             del self.unread[one]  # this attempt has read what waited for the run and its parents
+        if not self.is_last and self.chance.random() < 0.4:
+            return False
         self.unread[place, run] = {key: seq or starts[-1].seq}
         self.resolved |= {fields_of(one.body)["idempotency_key"] for one in starts if not seq}
         self.counts["words"] += 1
+        return True
 
     def goes_on(self) -> bool:
         return self.is_last or self.chance.random() < 0.5
@@ -317,9 +320,12 @@ def _move(world: Walker, place: Place) -> None:
 
 
 def _hand_over(world: Walker, place: Place) -> None:
-    """Another run goes on with the work. Its questions are listed as losses, and asked again."""
+    """Another run goes on with the work. Its questions are listed as losses, and asked again.
+
+    Not of a compacted run: what was compacted is not in the handoff, and its taker would do it again.
+    """
     store, run = place
-    if store.get(run).head == 0:
+    if any(event.kind == "compacted" for event in store.events(run)) or store.get(run).head == 0:
         return
     name = world.new_name()
     away = world.moves and world.chance.random() < 0.5

@@ -184,13 +184,15 @@ class World:
             except Stop:
                 return given[0]
             except holdfast.StepInDoubt as doubt:
-                self.hear(place, doubt.run, doubt.key, 0)
+                if not self.hear(place, doubt.run, doubt.key, 0):
+                    return LEFT
                 place.resolve(doubt.run, doubt.key, "done", value=f"{doubt.step} is done")
                 if not self.goes_on():
                     return LEFT
             except holdfast.AwaitingAnswer as waiting:
                 asked = place.find_question(waiting.run, waiting.question)
-                self.hear(place, waiting.run, asked.key, asked.seq)
+                if not self.hear(place, waiting.run, asked.key, asked.seq):
+                    return LEFT
                 place.answer(waiting.run, ANSWER)
                 if not self.goes_on():
                     return LEFT
@@ -226,8 +228,9 @@ class World:
             assert worker.wait_idle(IDLE_S)
         return place.get(run).status == "finished"
 
-    def hear(self, place: holdfast.Store, run: str, key: str, seq: int) -> None:
-        """A person is asked about this call of this run, by this event if it is a question."""
+    def hear(self, place: holdfast.Store, run: str, key: str, seq: int) -> bool:
+        """A person is asked about this call of this run, by this event if it is a question; whether they speak."""
+        return True
 
     def goes_on(self) -> bool:
         """Whether the run is entered again as soon as people have spoken; or their words wait unread."""
