@@ -210,15 +210,20 @@ class Reading(Examining):
         return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
 
     def promises(self, run: str) -> Promises:
-        """The promises that a run made and received, including those that wait in its inbox."""
+        """The promises that a run made and received, including those that wait in its inbox.
+
+        One that another branch of the run has settled has ended so in all of them.
+        """
         from holdfast.core.people.promises import is_news, promise_in
+        from holdfast.engine.people.promises import settled_elsewhere
 
         known = PROMISES.of(self.view(run))
         for _, letter in letters.waiting(self._port, run):
             promise = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
             if promise is not None and is_news(known, promise):
                 known[promise.id] = promise
-        return known.both()
+        both = known.both()
+        return both._replace(made=tuple(settled_elsewhere(self._port, one) for one in both.made))
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. Raises UnknownQuestion or AlreadyAnswered."""

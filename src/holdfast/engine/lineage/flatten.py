@@ -31,6 +31,8 @@ from holdfast.stores.port import StorePort
 
 def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
     """Make a fork independent of this origin; its history reads as before. RunHeld if a process holds it."""
+    if (before := session.store.find_run(run)) is not None:
+        fork.complete(session, before)
     # The fence must also be above those of the shared events: they become the fork's own.
     with holding(session, run, above=origin.lease.fence) as hold:
         row = hold.row()

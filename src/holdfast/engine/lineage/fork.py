@@ -3,9 +3,10 @@
 A fork is one row, and an event if the origin has effects after the point.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
-first happen. Crash windows: a fork killed between row and event gets its event when it is first entered. A
-fork with overrides or a directory of its own is incomplete until they are written: no process enters it, and
-the next fork of that name replaces it.
+first happen. Crash windows: a fork killed between row and event gets its event when it is first entered,
+forked, rewound or exported, or when its origin is erased: ``complete``. A fork with overrides or a directory
+of its own is incomplete until they are written: no process enters it, and the next fork of that name replaces
+it.
 """
 
 import os
@@ -25,7 +26,7 @@ from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
-from holdfast.engine.journal.load_view import is_flagged
+from holdfast.engine.journal.load_view import is_flagged, load
 from holdfast.engine.lineage.descendants import cuts_of
 from holdfast.engine.lineage.later_effects import all_entries_behind, with_effects
 from holdfast.engine.run.maintenance_hold import holding, restless
@@ -69,6 +70,7 @@ def fork(
     """
     check_run_id(name)
     check_is_whole(row)
+    row = complete(session, row)
     drafts = [*_overrides(session, row, at_seq, overrides), *notes]
     behind, children = all_entries_behind(session.store, row, at_seq)
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
@@ -158,6 +160,21 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     origin = store.find_run(row.origin) if repeats else None
     behind = all_entries_behind(store, origin, row.origin_seq)[0] if origin is not None else []
     return forked_of(row, behind, repeats)
+
+
+def complete(session: StoreSession, row: RunRow) -> RunRow:
+    """The row, after a fork that was killed before its first event has got it.
+
+    What is made of such a fork, or outlives its origin, must have the effects that the event lists.
+    """
+    is_cut_off = row.origin is not None and row.head == row.origin_seq and "effects" in facts_of(row)
+    if not is_cut_off or _is_cut_off(row):  # the latter has nothing, and is made again
+        return row
+    first = entering(session.store, row, load(session.store, row.run))
+    if first is None:
+        return row
+    _append(session, row, [first], row.status)
+    return session.store.find_run(row.run) or row
 
 
 def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "", cwd: str = "") -> Draft:

@@ -30,6 +30,7 @@ from holdfast.engine.lineage.fork import (
     check_free,
     check_is_kept,
     check_knows_giver,
+    complete,
 )
 from holdfast.engine.lineage.later_effects import entries_left, entries_of, with_effects
 from holdfast.engine.lineage.letters import move, take_back, unread_messages
@@ -62,6 +63,7 @@ def rewind(
     """
     store = session.store
     check_may_act(store, row)
+    row = complete(session, row)
     with ExitStack() as leases:
         hold = leases.enter_context(holding(session, row.run))
         row = _same_run(store, hold, row)
@@ -74,8 +76,9 @@ def rewind(
         born = [one for one in children.later if one not in unborn]
         holds = [leases.enter_context(holding(session, one.run)) for one in born]
         notes = () if bring_back is None else bring_back()
-        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost.
-        kept = _keep(session, row, [*children.begun, *unborn])
+        # The old branch first: killed before the head moves, it is one fork too many, and nothing is lost. It
+        # borrows all children, those too that move to it next: killed in between, it knows their effects.
+        kept = _keep(session, row, children_at(store, row, row.head, left.view).begun)
         of_children = _keep_children(session, hold, kept, zip(born, holds, strict=True), repeats)
         own = entries_left(store, row.run, left.view, to_seq, kept)
         sent = unread_messages(store, left.events, own) if takes_back else {}

@@ -105,6 +105,16 @@ async def settle(
     return settled
 
 
+def settled_elsewhere(store: StorePort, promise: Promise) -> Promise:
+    """The promise, as it ended in another branch of the run that made it, if it is open in this one."""
+    record = find_sound(store, SETTLEMENTS, _record_key(promise)) if promise.state == "open" else None
+    return promise if record is None else promise._replace(state=loads(record.body)["how"])
+
+
+def _record_key(promise: Promise) -> str:
+    return f"{promise.by}@{promise.id}"
+
+
 def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
     """Raise Misuse if the promise has ended otherwise, in this history or in another branch of it.
 
@@ -113,7 +123,7 @@ def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
     """
     before, where = how if promise.state == "open" else promise.state, ""
     if promise.to and promise.to != held.run and _is_run(held.store, promise.to):
-        key, content = f"{promise.by}@{promise.id}", {"how": how, "run": held.run}
+        key, content = _record_key(promise), {"how": how, "run": held.run}
         if before == how and not held.store.put_record(SETTLEMENTS, key, dumps(content), revision=0):
             record = find_sound(held.store, SETTLEMENTS, key)
             told = content if record is None else loads(record.body)

@@ -163,6 +163,7 @@ class _Writing:
             *(self._doubt(call) for call in (*doubted, *unknown)),
             *self._behind("asked"),
             *self._of_children("asked"),
+            *self._doubts_of_unborn(),
         ]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
@@ -215,8 +216,19 @@ class _Writing:
             ):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
         for effect in effects_in(document, children=True):
-            if effect.is_done == is_done and not self._is_born(effect.item["child"]):
+            is_wanted = effect.is_done == is_done and not effect.is_in_doubt
+            if is_wanted and not self._is_born(effect.item["child"]):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _doubts_of_unborn(self) -> Iterator[dict[str, Any]]:
+        """Effects in doubt that the giver took over for children that it has not begun."""
+        handed = HANDOFF.of(self.story.view).handed
+        if handed is None:
+            return
+        for effect in effects_in(self._document_in(handed), children=True):
+            if effect.is_in_doubt and not self._is_born(effect.item["child"]):
+                cited = [self.story.cite(handed.seq)]
+                yield {**_without_number(effect), "from": _source(effect), "events": cited}
 
     def _is_born(self, child: str) -> bool:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
