@@ -123,7 +123,10 @@ _ROWS: Final = (
     ("holdfast.workers", "holdfast.api.worker", "Report Worker worker"),
 )
 
-_RENAMED: Final = {"holdfast.model.calls:Treatment": "CallOptions"}
+_RENAMED: Final = {
+    "holdfast.mcp.holding:StepUnclear": "Failure",
+    "holdfast.model.calls:Treatment": "CallOptions",
+}
 """What a class is called today, where that is no longer the name in stores."""
 
 
