@@ -79,7 +79,7 @@ class Server:
         assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
         told = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self._port), "SERVICES": "dynamodb,s3"}
         self._child = child = subprocess.Popen(
-            [PYTHON, "-c", _MINDFUL + _SERVERS[self._server]],
+            [PYTHON, "-P", "-c", _MINDFUL + _SERVERS[self._server]],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
