@@ -148,6 +148,7 @@ class Durable(Generic[T]):
                 with scoped(session.seam, step_name(subject.role), is_agent=True):
                     yield
             else:
+                session.hold_memory(getattr(subject, "memory", None))
                 with _crews_held(session):
                     yield
 
