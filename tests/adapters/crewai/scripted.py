@@ -227,6 +227,13 @@ def remembering_crew(*, is_default: bool = False) -> Crew:
     return crew_of(**default_memory()) if is_default else crew_of(memory=memory())
 
 
+def reviewed_crew() -> Crew:
+    """The two tasks; a person reviews the first."""
+    crew = crew_of()
+    crew.tasks[0].human_input = True
+    return crew
+
+
 INPUTS = {"topic": "kelp"}
 
 
@@ -248,3 +255,6 @@ MODES: dict[str, Callable[..., Any]] = {
     "default_memory": lambda d: d(remembering_crew(is_default=True)).kickoff(inputs=INPUTS),
     "async_memory": lambda d: asyncio.run(d(remembering_crew()).akickoff(inputs=INPUTS)),
 }
+
+PARKED: dict[str, Callable[..., Any]] = {"reviewed": lambda d: d(reviewed_crew()).kickoff(inputs=INPUTS)}
+"""Those that wait for a person."""

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from crewai.agents.agent_builder.base_agent import BaseAgent  # pyright: ignore[reportMissingImports]
+from crewai.core.providers import human_input  # pyright: ignore[reportMissingImports]
 from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
 
+from holdfast.adapters.crewai.human_input import JournaledReview
 from holdfast.adapters.crewai.kickoff_session import SESSION, Session, crew_place
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.crewai.wrapped_classes import mixin_of
@@ -136,7 +138,10 @@ class Durable(Generic[T]):
         around = SESSION.get()
         streams = bool(getattr(subject, "stream", False))
         seam = RunPosition.get("a durable kickoff")
-        with Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session:
+        with (
+            Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session,
+            _reviewed(session),
+        ):
             if isinstance(subject, Crew):
                 session.check_effects(subject)
                 labels = session.hold_crew(subject, "" if around is None else crew_place(subject))
@@ -179,6 +184,21 @@ class Durable(Generic[T]):
             async for chunk in chunks:
                 yield chunk
             made.append(output._result)  # noqa: SLF001
+
+
+@contextmanager
+def _reviewed(session: Session) -> Iterator[None]:
+    """Ask for reviews in the run, unless the program has a way of its own."""
+    own = human_input._provider.get()  # noqa: SLF001 - ``get_provider`` would set one
+    if own is not None and type(own) is not human_input.SyncHumanInputProvider:
+        yield
+        return
+    token = human_input.set_provider(JournaledReview(session))
+    try:
+        yield
+    finally:
+        if isinstance(human_input.get_provider(), JournaledReview):  # a stream may be left in another context
+            human_input.reset_provider(token)
 
 
 @contextmanager

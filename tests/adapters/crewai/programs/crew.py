@@ -13,4 +13,4 @@ def made(subject: Any, **more: Any) -> Any:
 
 
 if __name__ == "__main__":
-    print(scripted.MODES[sys.argv[1]](made))
+    print({**scripted.MODES, **scripted.PARKED}[sys.argv[1]](made))
