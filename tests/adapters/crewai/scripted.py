@@ -256,5 +256,16 @@ MODES: dict[str, Callable[..., Any]] = {
     "async_memory": lambda d: asyncio.run(d(remembering_crew()).akickoff(inputs=INPUTS)),
 }
 
-PARKED: dict[str, Callable[..., Any]] = {"reviewed": lambda d: d(reviewed_crew()).kickoff(inputs=INPUTS)}
-"""Those that wait for a person."""
+
+def forked(d: Any) -> Any:
+    """The crew; and, once there is a file ``fork``, the same in the fork with other inputs."""
+    is_fork = Path("fork").exists()
+    kicked = d(crew_of(), run="try-b") if is_fork else d(crew_of())
+    return kicked.kickoff(inputs={"topic": "rock"} if is_fork else INPUTS)
+
+
+OTHERS: dict[str, Callable[..., Any]] = {
+    "reviewed": lambda d: d(reviewed_crew()).kickoff(inputs=INPUTS),
+    "forked": forked,
+}
+"""Those that are more than one kickoff."""

@@ -12,7 +12,7 @@ from holdfast.engine.people.questions import Inquiry, inquire
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 
 
-class JournaledReview(SyncHumanInputProvider):  # type: ignore[misc]
+class JournaledReview(SyncHumanInputProvider):
     """Asks for a review with ``run.ask``: the run parks, and continues when someone has answered."""
 
     def __init__(self, session: Session) -> None:
