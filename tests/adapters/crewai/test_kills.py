@@ -1,5 +1,6 @@
 """Killed with SIGKILL at every place where a crew asks its model, calls a tool or writes to the journal; and run again."""
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
-PRELOAD = ["tests.adapters.crewai.scripted"]
+PRELOAD = ["tests.adapters.crewai.remembered"]
 CREW = Path(__file__).parent / "programs" / "crew.py"
 EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "12"))
 """``make test`` strikes at every twelfth write of one crew; with ``HOLDFAST_CRASH_EVERY=1``, at each, and of all of them."""
@@ -25,6 +26,11 @@ WRITER = [
 ]
 BATCH = [f"pay:{n}:{when}" for n in range(3) for when in ("before", "after")]
 MANAGER = [f"Crew Manager:{n}:{when}" for n in range(2) for when in ("before", "after")]
+MEMORY = [
+    f"{call}:{when}"
+    for call in ("embed", "ExtractedMemories", "MemoryAnalysis", "store")
+    for when in ("before", "after")
+]
 PLACES = {
     "sync": [*RESEARCHER, *BATCH, *WRITER],
     "async": ["Researcher:0:after", *BATCH[::2], "send:after", "Writer:1:before"],
@@ -34,6 +40,9 @@ PLACES = {
     "managed": [*MANAGER, "Researcher:0:after", "pay:1:after", "Researcher:3:before"],
     "side_by_side": ["Researcher:0:before", "pay:2:after", "Writer:0:after", "send:after", "Reader:0:before"],
     "flow": ["Researcher:0:after", "pay:1:after", "Researcher:3:after", "Writer:0:before", "send:after"],
+    "memory": [*MEMORY, "Researcher:0:after", "send:after", "Writer:1:after"],
+    "default_memory": ["Researcher:3:after", "Writer:0:before"],
+    "async_memory": MEMORY[1::4],
 }
 
 
@@ -49,10 +58,18 @@ def check(case: Case, calm: "Counter[str]", kills: int) -> None:
     assert paid == {line for line in calm if line.startswith("pay")}
     assert all(ledger[line] <= 1 + kills for line in paid)
     assert ledger["sent Ada"] == calm["sent Ada"]
+    if (case.directory / "memories.jsonl").exists():
+        assert remembered(case) == {line: 1 for line in calm if line.startswith("stored")}
     asked = {line: count for line, count in ledger.items() if line.startswith("ask")}
     assert asked.keys() == {line for line in calm if line.startswith("ask")}
     # Side by side, the kill of one cuts off the others.
     assert sum(asked.values()) <= sum(calm[line] for line in asked) + 2 * kills
+
+
+def remembered(case: Case) -> "Counter[str]":
+    """What is in the crew's memory."""
+    lines = (case.directory / "memories.jsonl").read_text().splitlines()
+    return Counter(f"stored {json.loads(line)['content']}" for line in lines)
 
 
 def result_of(case: Case) -> bytes | None:

@@ -1,6 +1,6 @@
 """One kickoff in a run: the objects it holds of a crew, the scopes of its tasks, and what stopped it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
@@ -12,7 +12,7 @@ from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[
 
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
-from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of
+from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
@@ -95,6 +95,24 @@ class Session:
         with self.guarded(), self.seam.entered() as here:
             drive(mark(here.held, BLOCKING, name, told))
 
+    def aside(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        perform: Callable[[], Any],
+        call_options: CallOptions = ASIDE,
+    ) -> Any:
+        """A step of CrewAI itself, that is no action of the agent."""
+        with self.guarded():
+            return self.seam.tool(call_options, name, given, perform)
+
+    async def aside_async(
+        self, name: str, given: Mapping[str, Any], perform: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """As ``aside``, awaiting."""
+        with self.guarded():
+            return await self.seam.tool_async(ASIDE, name, given, perform)
+
     def call_options(self, name: str) -> CallOptions:
         """The options of the tool of this name."""
         return call_options_of([name], {name: self._effects[name]} if name in self._effects else None)[name]
@@ -111,7 +129,7 @@ class Session:
         self.hold_agent(crew, tools)
         for agent in agents:
             self.hold_agent(agent)
-        self._hold.take(crew, *crew.tasks)
+        self.hold(crew, *crew.tasks)
         labels: list[str] = []
         for task in crew.tasks:
             label = step_name(task.name or task.description[:60])
@@ -119,14 +137,23 @@ class Session:
             self.places[id(task)] = (place, labels[-1])
         return labels
 
+    def hold(self, *things: Any) -> None:
+        """Hold objects."""
+        self._hold.take(*things)
+
     def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
-        """Hold an agent's LLMs, its own tools, and those that it gets for a task."""
+        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task."""
         fields = getattr(
             agent, "__dict__", {}
         )  # bypasses the descriptors, which warn about deprecated fields
         planner = getattr(fields.get("planning_config"), "llm", None)
         llms = [fields.get(name) for name in _LLMS]
-        self._hold.take(*llms, planner, *(fields.get("tools") or ()), *tools)
+        self.hold(*llms, planner, fields.get("knowledge"), *(fields.get("tools") or ()), *tools)
+        self.hold_memory(fields.get("memory"))
+
+    def hold_memory(self, memory: Any) -> None:
+        """Hold a memory; of a part of a memory, the whole."""
+        self.hold(getattr(memory, "_memory", None) or memory)
 
     def check_effects(self, crew: Any) -> None:
         """Misuse for an effect of a tool that the crew does not have."""
