@@ -31,5 +31,6 @@ def test_answers_and_streams_are_journaled_and_replayed(provider: Provider, url:
             again = work()
     assert first[1] == again[1] == first[0].choices[0].message.content
     assert type(again[0]) is type(first[0])
-    assert holdfast.replayed(again[0]) and not holdfast.replayed(first[0])
+    assert holdfast.replayed(again[0])
+    assert not holdfast.replayed(first[0])
     assert len(provider.calls) == 2
