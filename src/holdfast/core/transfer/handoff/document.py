@@ -32,7 +32,7 @@ from holdfast.core.transfer.handoff.carried_effects import (
     effects_in,
     given_and_captured,
 )
-from holdfast.core.transfer.handoff.remembered_facts import loss_of_facts
+from holdfast.core.transfer.handoff.remembered_facts import losses_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
 from holdfast.errors import TooLarge
@@ -403,7 +403,7 @@ class _Writing:
             if size > HANDOFF_VALUE_BYTES_MAX:
                 what: LossKind = "state" if name == "state" else "messages"
                 self._leave(what, name, f"{size:,} bytes long: too long for the handoff", advice)
-        self.left_out += loss_of_facts(self.story.view, self._read, self._store)
+        self.left_out += losses_of_facts(self.story.view, self._read, self._store, self._document_in)
         if bag.unread:
             self._leave(
                 "messages",
