@@ -64,7 +64,7 @@ def for_model(messages: Sequence[Any], provider: str | None, model: str | None) 
 
 
 def is_ready(messages: Sequence[Any]) -> bool:
-    """Whether any model may get these messages as they are: nothing to repair, and no reasoning with a tag."""
+    """Whether any model may get these messages as they are: nothing to repair, no tagged reasoning."""
     has_tags = any(isinstance(message, Mapping) and TAG in message for message in messages)
     return not has_tags and not validate(messages)
 
