@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.adapters.openai import replayed, wrap
+    from holdfast.adapters.wire import replayed, wrap
     from holdfast.api.agent import Agent, agent
     from holdfast.api.async_run import AsyncRun
     from holdfast.api.enter import current, run
@@ -262,7 +262,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "adapters.openai": (
+    "adapters.wire": (
         "replayed",
         "wrap",
     ),

@@ -33,7 +33,8 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
-    ("holdfast.adapters.openai.clients", "holdfast.adapters.openai.wrapped_client", "replayed wrap"),
+    ("holdfast", "holdfast.adapters.wire.provider_error", "ProviderError"),
+    ("holdfast.adapters.openai.clients", "holdfast.adapters.wire.wrapped_client", "replayed wrap"),
     ("holdfast.agents", "holdfast.api.agent", "Agent agent"),
     ("holdfast.codec.refusals", "holdfast.codec.refusals", "RefusedError UnreadableError"),
     ("holdfast.codec.types", "holdfast.codec.type_registry", "register"),
@@ -123,7 +124,10 @@ _ROWS: Final = (
     ("holdfast.workers", "holdfast.api.worker", "Report Worker worker"),
 )
 
-_RENAMED: Final = {"holdfast.model.calls:Treatment": "CallOptions"}
+_RENAMED: Final = {
+    "holdfast.mcp.holding:StepUnclear": "Failure",
+    "holdfast.model.calls:Treatment": "CallOptions",
+}
 """What a class is called today, where that is no longer the name in stores."""
 
 

@@ -31,7 +31,7 @@ from holdfast.adapters.langgraph.thread_ids import PREFIX, run_of, thread_of
 from holdfast.api.store.store import Store, session_at, store_at
 from holdfast.core.threads.chains import Chains, Link, settled
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage.fork import fork
 from holdfast.engine.run.open import Entry
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
@@ -267,7 +267,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             raise UnknownPoint(
                 run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
             )
-        fork_and_rewind.fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
+        fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
