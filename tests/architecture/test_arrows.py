@@ -97,6 +97,7 @@ HEAVY = {
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
+    "strands": {"adapters"},
 }
 
 
