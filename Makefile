@@ -27,7 +27,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-openai-matrix test-ray test-strands e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -48,6 +48,9 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters/openai
+
+test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
+	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -150,6 +153,14 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-clients/bin/python -m pip install --quiet --constraint constraints-clients.txt --editable . --group clients
+	@touch $@
+
+# Strands pins other versions of what the frameworks in .venv need: an environment of its own.
+.venv-strands/.ready: pyproject.toml constraints-strands.txt
+	@echo "making .venv-strands: the Strands Agents SDK; a minute or two, once"
+	$(PYTHON) -m venv .venv-strands
+	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

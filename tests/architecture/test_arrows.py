@@ -107,6 +107,7 @@ HEAVY = {
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
+    "strands": {"adapters"},
 }
 
 
