@@ -12,9 +12,10 @@ WORKERS ?= 3
 # A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
 PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI).
+# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
+# .venv-clients (the clients of other providers).
 # Everything else (other clients, Ray, a local model, peers) has a target and an environment of its own.
-ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready
+ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready .venv-clients/.ready
 
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes, and pytest rewrites its own.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,6 +44,7 @@ quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, 
 test: $(ENVIRONMENTS) check /usr/sbin/pgbouncer  ## everything that must hold before a change lands: ten minutes
 	$(PYTEST) --ignore tests/architecture --deselect $(SECOND_OPINION) tests
 	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
+	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/clients
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -76,7 +78,8 @@ faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, f
 edits: .venv/.dev  ## 2,000 programs that are killed and edited, from seeds: no effect twice, none left out; some minutes
 	$(BIN)/python -m tests.property.edited_programs --seeds 0:2000
 
-crossings: .venv/.dev  ## 5,000 random walks of forks, rewinds, moves and prunes over programs that use five features: ten minutes
+crossings: .venv/.dev  ## every operation at every event of every program, killed at each of its writes; 5,000 random walks: half an hour
+	HOLDFAST_CROSSINGS_ALL=1 $(PYTEST) -q tests/crossings/test_matrix.py tests/crossings/test_kills.py
 	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
 	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
 
@@ -141,6 +144,14 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-crewai
 	.venv-crewai/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-crewai/bin/python -m pip install --quiet --constraint constraints-crewai.txt --editable . --group crewai
+	@touch $@
+
+# Clients of other providers: one of them pins an older OpenAI client than the frameworks need.
+.venv-clients/.ready: pyproject.toml constraints-clients.txt
+	@echo "making .venv-clients: the clients of other providers; a minute or two, once"
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-clients/bin/python -m pip install --quiet --constraint constraints-clients.txt --editable . --group clients
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.adapters.openai import replayed, wrap
+    from holdfast.adapters.wire import replayed, wrap
     from holdfast.api.agent import Agent, agent
     from holdfast.api.async_run import AsyncRun
     from holdfast.api.enter import current, run
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         StoreReadOnly,
         StoreUnavailable,
         Terminated,
+        ThreadsUnreadable,
         Throttled,
         TooLarge,
         Undeliverable,
@@ -228,6 +229,7 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "Terminated",
+    "ThreadsUnreadable",
     "Thresholds",
     "Throttled",
     "TooLarge",
@@ -260,7 +262,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "adapters.openai": (
+    "adapters.wire": (
         "replayed",
         "wrap",
     ),
@@ -356,6 +358,7 @@ _ROOMS = {
         "StoreReadOnly",
         "StoreUnavailable",
         "Terminated",
+        "ThreadsUnreadable",
         "Throttled",
         "UnknownArtifact",
         "TooLarge",

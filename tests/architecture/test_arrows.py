@@ -39,7 +39,17 @@ LAYERS: dict[str, set[str]] = {
     "adapters": {"api", "engine", "core", "codec"},
     "views": {"core"},
     "mcp": {"api", "views", "core", ""},
-    "cli": {"api", "mcp", "views", "core", "clock", "stores.url", "testing", ""},
+    "cli": {
+        "adapters.langgraph.thread_import",
+        "api",
+        "mcp",
+        "views",
+        "core",
+        "clock",
+        "stores.url",
+        "testing",
+        "",
+    },
     "testing": {"api", "stores", "clock", "engine.premises.sources", ""},
     "": {"adapters", "api", "codec"},
 }

@@ -22,7 +22,7 @@ _ROWS: Final = (
         "holdfast.errors",
         (
             "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken "
-            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
+            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
@@ -33,7 +33,8 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
-    ("holdfast.adapters.openai.clients", "holdfast.adapters.openai.wrapped_client", "replayed wrap"),
+    ("holdfast", "holdfast.adapters.wire.provider_error", "ProviderError"),
+    ("holdfast.adapters.openai.clients", "holdfast.adapters.wire.wrapped_client", "replayed wrap"),
     ("holdfast.agents", "holdfast.api.agent", "Agent agent"),
     ("holdfast.codec.refusals", "holdfast.codec.refusals", "RefusedError UnreadableError"),
     ("holdfast.codec.types", "holdfast.codec.type_registry", "register"),

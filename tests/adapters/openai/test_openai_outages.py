@@ -343,7 +343,7 @@ def test_ollama_is_ready_when_it_has_the_model(
     provider: Provider, connect: Callable[..., openai.OpenAI]
 ) -> None:
     """Readiness: away, without the model, with it."""
-    from holdfast.adapters.openai import readiness
+    from holdfast.adapters.wire import readiness
 
     provider.script.tell({"flavour": "ollama", "models": ["other"]})
     client = connect()

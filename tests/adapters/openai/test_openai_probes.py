@@ -5,15 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.adapters.openai.server_probes import answered, flavour_of
-
-
-class Url(str):
-    __slots__ = ()
-
-    @property
-    def host(self) -> str:
-        return self.split("/")[2].split(":")[0]
+from holdfast.adapters.wire.server_probes import Server, answered, flavour_of
+from holdfast.adapters.wire.shapes.openai_api import ChatCompletions
 
 
 def ask(url: str, prefill: Any, answers: dict[str, Any]) -> tuple[str, list[str]]:
@@ -26,16 +19,15 @@ def ask(url: str, prefill: Any, answers: dict[str, Any]) -> tuple[str, list[str]
             raise ConnectionError
         return SimpleNamespace(status_code=200, json=lambda: answers[address])
 
-    client = SimpleNamespace(base_url=Url(url))
-    return answered(flavour_of(client, prefill), get), looked
+    return answered(flavour_of(Server(url), prefill), get), looked
 
 
 @pytest.mark.parametrize(
-    ("url", "flavour"), [("https://api.anthropic.com/v1/", "anthropic"), ("https://api.openai.com/v1/", "")]
+    ("host", "prefills"), [("api.anthropic.com", True), ("api.openai.com", False), ("127.0.0.1", None)]
 )
-def test_some_are_known_by_their_host(url: str, flavour: str) -> None:
-    """Nobody is asked."""
-    assert ask(url, "auto", {}) == (flavour, [])
+def test_some_are_known_by_their_host(host: str, prefills: bool | None) -> None:
+    """Nobody is asked; of others, the server is."""
+    assert ChatCompletions().prefills(host, "m") is prefills
 
 
 @pytest.mark.parametrize(("prefill", "flavour"), [(True, "any"), (False, "")])

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, get_args
 
-from holdfast.adapters.openai.request import plain
-from holdfast.adapters.openai.stream_sources import ResponsesSource
+from holdfast.adapters.openai.plain_data import plain
+from holdfast.adapters.wire.shapes.openai_streams import ResponsesSource
 from holdfast.core.llm.streams import Partial
 from holdfast.core.llm.streams.replay_events import events_of_response
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from agents import Model, ModelProvider, ModelResponse, Usage
 from agents.usage import deserialize_usage, serialize_usage
 
-from holdfast.adapters.openai.request import plain
+from holdfast.adapters.openai.plain_data import plain
 from holdfast.adapters.openai.sdk_types import TypedSource, output_of, record_of
 from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.adapters.shared.turns import turns_taken

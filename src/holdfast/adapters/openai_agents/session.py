@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.memory import SessionSettings
 
-from holdfast.adapters.openai.request import plain
+from holdfast.adapters.openai.plain_data import plain
 from holdfast.adapters.shared.session_lists import KeptList
 from holdfast.api.store.store import Store
 

@@ -11,6 +11,7 @@ counters. It is never held across user code, and across I/O only in ``compact``.
 import os
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock
@@ -431,10 +432,32 @@ def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[A
     """
     if error is None or depth == 0:
         return []
-    own: list[list[Any]] = getattr(error, _AGAIN, [])
+    own = _marks_of(error)
     if own:
         return own
     if isinstance(error, BaseExceptionGroup):
         return [pair for inner in error.exceptions for pair in failures_behind(inner, depth - 1)]
-    context = None if error.__suppress_context__ else error.__context__
+    context = error.__context__
+    if error.__suppress_context__ and context is not None:
+        return failures_behind(error.__cause__, depth - 1) or _marks_of_response(context)
     return failures_behind(error.__cause__, depth - 1) or failures_behind(context, depth - 1)
+
+
+def pass_on_failure(error: BaseException, to: object) -> None:
+    """Note on what a client makes of an error, a response or an exception, which recorded failure it is."""
+    with suppress(AttributeError, TypeError):
+        setattr(to, _AGAIN, failures_behind(error))
+
+
+def _marks_of(error: BaseException) -> list[list[Any]]:
+    own: list[list[Any]] = getattr(error, _AGAIN, [])
+    return own or _marks_of_response(error)
+
+
+def _marks_of_response(error: BaseException) -> list[list[Any]]:
+    """Those of the response that a client's error was made of: the client never saw the recorded failure."""
+    for name in ("response", "raw_response"):
+        found: list[list[Any]] = getattr(vars(error).get(name), _AGAIN, [])
+        if found:
+            return found
+    return []

@@ -3,14 +3,16 @@
 Which clients and endpoints, and the explicit exceptions.
 
 Every attempt would repeat such a call, and pay for it again, silently. So an unknown client is refused when
-it is wrapped, and an unknown endpoint at the first call inside a run. A read (GET) passes: it changes nothing
-and costs nothing, and a repetition gives the current state. Inside of a step everything passes: there the
-step's outcome is recorded.
+it is wrapped, and an unknown endpoint at the first call inside a run. A read passes: it changes nothing and
+costs nothing, and a repetition gives the current state. Inside of a step everything passes: there the step's
+outcome is recorded.
 """
 
 from collections.abc import Collection, Iterable
+from re import compile as pattern
 from typing import Any, Final
 
+from holdfast.adapters.wire.shapes import is_read
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import held_runs
 from holdfast.errors import BadOption, NoCurrentRun, Unjournaled
@@ -18,7 +20,8 @@ from holdfast.errors import BadOption, NoCurrentRun, Unjournaled
 Passthrough = bool | Collection[str]
 
 _READS: Final = frozenset({"get", "head", "options"})
-_WRAPPED: Final = ("request", "_process_response", "copy")
+_PREFIX: Final = pattern(r"^(?:openai/)?(?:v\d\w*/)?(?:deployments/[^/]+/)?")
+"""What is before the endpoint in a path: the version, and what Azure adds."""
 
 
 def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
@@ -34,20 +37,15 @@ def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
     return tuple(one.strip("/ ") for one in passthrough)
 
 
-def is_known(client: Any) -> bool:
-    """Whether the calls of this client are journaled.
-
-    It is a client of the openai package, or derived from one.
-    """
+def name_of(client: Any) -> str:
+    """A client in words: its package and class."""
     kind = type(client)
-    is_ours = any(cls.__module__.partition(".")[0] == "openai" for cls in kind.__mro__)
-    return is_ours and all(hasattr(kind, name) for name in _WRAPPED)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
 
 
 def refused_client(client: Any) -> Unjournaled:
     """The error for a client whose calls would not be recorded."""
-    kind = type(client)
-    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    name = name_of(client)
     return Unjournaled(
         client=name,
         endpoint="",
@@ -59,41 +57,33 @@ def refused_client(client: Any) -> Unjournaled:
     )
 
 
-def check_call(client: Any, passed: tuple[str, ...] | bool, method: str, url: str) -> None:
+def check_passes(client: str, base: str, passed: tuple[str, ...] | bool, method: str, path: str) -> None:
     """Refuse, inside a run, a call that no journal records: Unjournaled.
 
     The call is the client's own affair where this process holds no run. A context without a run, while this
     process holds one, gets NoCurrentRun, as for a model call: a new thread is in no run.
     """
     here = here_now()
-    if (here is not None and here.depth > 0) or passed is True or method.lower() in _READS:
+    if (here is not None and here.depth > 0) or passed is True or method.lower() in _READS or is_read(path):
         return
-    path = _path_of(client, url)
-    if passed and _is_among(path, passed):
+    endpoint = _PREFIX.sub("", path.removeprefix(base).strip("/"))
+    if passed and _is_among(endpoint, passed):
         return
-    name = f"{type(client).__module__.partition('.')[0]}.{type(client).__qualname__}"
     if here is None:
         if held := held_runs():
-            what = f"{method.upper()} /{path} of the wrapped {name}"
+            what = f"{method.upper()} /{endpoint} of the wrapped {client}"
             raise NoCurrentRun(what=what, held=", ".join(held), problem="", advice="")
         return
     raise Unjournaled(
-        client=name,
-        endpoint=path,
+        client=client,
+        endpoint=endpoint,
         run=here.held.run,
-        problem=f"{method.upper()} /{path} of the wrapped {name} is not journaled: inside run "
+        problem=f"{method.upper()} /{endpoint} of the wrapped {client} is not journaled: inside run "
         f"{here.held.run} every attempt would make and pay for it again",
         advice="make it in a step: run.step(name, call, …) or, if it acts, run.once(name, call, …); or "
-        f"let it pass on purpose: holdfast.wrap(client, passthrough={{{path!r}}})",
+        f"let it pass on purpose: holdfast.wrap(client, passthrough={{{endpoint!r}}})",
     )
 
 
-def _path_of(client: Any, url: str) -> str:
-    """The endpoint, without the server's address and without the query."""
-    base = str(client.base_url)
-    path = url.removeprefix(base) if url.startswith(base) else url
-    return path.partition("?")[0].strip("/")
-
-
-def _is_among(path: str, passed: Iterable[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}/") for one in passed)
+def _is_among(endpoint: str, passed: Iterable[str]) -> bool:
+    return any(endpoint == one or endpoint.startswith(f"{one}/") for one in passed)

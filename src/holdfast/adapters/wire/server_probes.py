@@ -4,7 +4,7 @@ A probe is a generator that yields addresses and receives each response, or None
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 Prefill = Literal["auto"] | bool
 PROBE_S: Final = 3.0
@@ -14,17 +14,24 @@ R = TypeVar("R")
 Question = Generator[str, Any, R]
 
 
-def flavour_of(client: Any, prefill: Prefill) -> Question[str]:
+class Server(NamedTuple):
+    """A server: the address of its protocol, and its host."""
+
+    base: str
+    host: str = ""
+
+    @property
+    def root(self) -> str:
+        """Its own address, without the path of OpenAI's protocol."""
+        return self.base.rstrip("/").removesuffix("/v1")
+
+
+def flavour_of(server: Server, prefill: Prefill) -> Question[str]:
     """The server, if it can continue an answer from its middle; else empty."""
     if prefill != "auto":
         return "any" if prefill else ""
-    host = client.base_url.host
-    if host.endswith("anthropic.com"):
-        return "anthropic"
-    if host.endswith("openai.com"):
-        return ""
     for path, flavour, sign in _SIGNS:
-        response = yield root_of(client) + path
+        response = yield server.root + path
         if sign in _fields(response):
             return flavour
     return ""
@@ -34,14 +41,14 @@ _SIGNS: Final = (("/props", "llama.cpp", "default_generation_settings"), ("/vers
 """How each server identifies itself: a path, the server, a field of the answer."""
 
 
-def readiness_of(client: Any, model: str) -> Question[str | None]:
+def readiness_of(server: Server, model: str) -> Question[str | None]:
     """Why the server cannot answer now; None if it can. For Ollama, also checks that it has the model."""
-    response = yield f"{str(client.base_url).rstrip('/')}/models"
+    response = yield f"{server.base.rstrip('/')}/models"
     if response is None:
         return "it cannot be reached"
     if response.status_code >= 500:
         return f"it answers with status {response.status_code}"
-    response = yield root_of(client) + "/api/tags"
+    response = yield server.root + "/api/tags"
     tags = _fields(response).get("models")
     if model and isinstance(tags, list):
         names = {
@@ -53,21 +60,15 @@ def readiness_of(client: Any, model: str) -> Question[str | None]:
 
 
 def readiness(client: Any, model: str = "") -> str | None:
-    """Why a blocking client's provider cannot answer now; None if it can.
+    """Why a blocking OpenAI client's provider cannot answer now; None if it can.
 
     It calls the server, not the model.
     """
-    return answered(readiness_of(client, model), lambda url: look(client, url))
 
+    def look(url: str) -> Any:
+        return client._client.get(url, timeout=PROBE_S, headers=client.auth_headers)  # noqa: SLF001 - the SDK has no other name for it
 
-def look(client: Any, url: str) -> Any:
-    """The response of an address, over the client's own connection; async if the client is."""
-    return client._client.get(url, timeout=PROBE_S, headers=client.auth_headers)  # noqa: SLF001 - the SDK has no other name for it
-
-
-def root_of(client: Any) -> str:
-    """The server's own address, without the path of OpenAI's protocol."""
-    return str(client.base_url).rstrip("/").removesuffix("/v1")
+    return answered(readiness_of(Server(str(client.base_url)), model), look)
 
 
 def answered(question: Question[R], get: Callable[[str], Any]) -> R:

@@ -1,10 +1,11 @@
 """Reads, continues and replays the provider's streams: chat completions, and the responses API."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from orjson import dumps
 
+from holdfast.adapters.wire.shapes.shape import Chunk, WireSource
 from holdfast.core.llm.streams import (
     Partial,
     chat_completion_of,
@@ -21,76 +22,13 @@ from holdfast.core.llm.streams.replay_events import (
     text_event,
     with_text,
 )
-from holdfast.engine.sync_async import is_async
-
-Chunk = dict[str, Any]
-_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-class EventSource:
-    """The common part of both streams: the request, how it is sent, and which server gets it."""
-
-    marks_end = True
-    tail = b""
-    _conversation = ""
-
-    def __init__(self, body: dict[str, Any], send: Callable[..., Any], flavour: Callable[..., Any]) -> None:
-        self.body = body
-        self._flavour = ""
-        self.open = self._opener(send)
-        self.can_prefill = self._finder(flavour)
-
-    @property
-    def messages(self) -> Sequence[Any]:
-        """The conversation of the request."""
-        said = self.body.get(self._conversation)
-        return said if isinstance(said, list) else [{"role": "user", "content": said}]
-
-    @property
-    def can_continue(self) -> bool:
-        """Whether an answer of this kind can be continued.
-
-        One in JSON is restarted: some servers restart its grammar in the middle.
-        """
-        return True
-
-    def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
-        if messages is None:
-            return self.body
-        body = {**self.body, self._conversation: list(messages)}
-        for name in _LIMITS:  # the text so far counts towards the limit
-            if isinstance(body.get(name), int):
-                body[name] = max(1, body[name] - had)
-        return body
-
-    def _opener(self, send: Callable[..., Any]) -> Callable[..., Any]:
-        if not is_async(send):
-            return lambda messages, had: send(self._body_for(messages, had))
-
-        async def open_(messages: Sequence[Any] | None, had: int) -> Any:
-            return await send(self._body_for(messages, had))
-
-        return open_
-
-    def _finder(self, flavour: Callable[..., Any]) -> Callable[..., Any]:
-        if not is_async(flavour):
-            return lambda: self._found(flavour())
-
-        async def find() -> bool:
-            return self._found(await flavour())
-
-        return find
-
-    def _found(self, flavour: str) -> bool:
-        self._flavour = flavour
-        return bool(flavour)
-
-
-class ChatSource(EventSource):
+class ChatSource(WireSource):
     """Chat completions."""
 
     tail = b"data: [DONE]\n\n"
-    _conversation = "messages"
+    conversation = "messages"
     delta_of = staticmethod(delta_of_chat_chunk)
     answer_of = staticmethod(chat_completion_of)
 
@@ -100,19 +38,17 @@ class ChatSource(EventSource):
         wanted = self.body.get("response_format")
         return not isinstance(wanted, dict) or wanted.get("type", "text") == "text"
 
-    def _body_for(self, messages: Sequence[Any] | None, had: int) -> dict[str, Any]:
-        body = super()._body_for(messages, had)
-        if "stream_options" not in body:  # without it the usage would be unknown
+    def body_for(self, messages: Sequence[Any] | None, had: int) -> Chunk:
+        """The body, which asks for the usage: without it the usage would be unknown."""
+        body = super().body_for(messages, had)
+        if (
+            "stream_options" not in body and self.caller != "mistralai"
+        ):  # which reports it, and refuses the field
             body = {**body, "stream_options": {"include_usage": True}}
         is_prefill = messages is not None and messages[-1].get("role") == "assistant"
-        if is_prefill and self._flavour == "vllm":
+        if is_prefill and self.flavour == "vllm":
             return {**body, "continue_final_message": True, "add_generation_prompt": False}
         return body
-
-    @staticmethod
-    def encode(chunk: Chunk) -> bytes:
-        """A chunk as the bytes of an event."""
-        return b"data: " + dumps(chunk) + b"\n\n"
 
     def chunks_of(self, value: Chunk) -> Iterable[Chunk]:
         """The answer in few chunks."""
@@ -128,9 +64,6 @@ class ChatSource(EventSource):
 
     rest = recovered
 
-    def has_given(self, partial: Partial) -> None:
-        """Nothing to remember for chunks."""
-
     def live(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
         """An unchanged chunk; a usage chunk only if the program asked for it."""
         return [chunk] if chunk.get("choices") or self._wants_usage or "usage" not in chunk else []
@@ -141,19 +74,16 @@ class ChatSource(EventSource):
     def _wants_usage(self) -> bool:
         return bool((self.body.get("stream_options") or {}).get("include_usage"))
 
-    @staticmethod
-    def closing(value: Chunk) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
-        """Nothing: the end came with the chunks."""
-        return []
 
-
-class ResponsesSource(EventSource):
+class ResponsesSource(WireSource):
     """The responses API. A continuation is another response: its events are renamed to those of the first."""
 
-    _conversation = "input"
+    conversation = "input"
 
-    def __init__(self, body: dict[str, Any], send: Callable[..., Any], flavour: Callable[..., Any]) -> None:
-        super().__init__(body, send, flavour)
+    def __init__(
+        self, body: Chunk, send: Callable[..., Any], flavour: Callable[..., Any], caller: str = ""
+    ) -> None:
+        super().__init__(body, send, flavour, caller)
         self._begun: dict[str, Any] = {}
         self._held = Partial()
         self._item_id = ""
@@ -164,8 +94,8 @@ class ResponsesSource(EventSource):
         wanted = (self.body.get("text") or {}).get("format") or {}
         return bool(wanted.get("type", "text") == "text")
 
-    def _found(self, flavour: str) -> bool:
-        super()._found(flavour)
+    def found(self, flavour: str) -> bool:
+        super().found(flavour)
         return False  # the API cannot prefill an answer
 
     @staticmethod
@@ -213,11 +143,6 @@ class ResponsesSource(EventSource):
         }
         self._begun = response_of(whole)
         return events_so_far(self._begun)
-
-    @staticmethod
-    def live(chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG004 - the same for all sources
-        """Unchanged."""
-        return [chunk]
 
     def continued(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:  # noqa: ARG002 - the same for all sources
         """Of a continuation only the text is sent at once; the rest at its end."""

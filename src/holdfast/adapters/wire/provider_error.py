@@ -1,0 +1,49 @@
+"""What a provider answered instead of an answer: a status with a body, or an error in the middle of a stream.
+
+It travels through the engine as an exception, which decides whether to wait, and is recorded. At the client
+it becomes a response again, so that the client raises its own error, live as in a replay.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
+
+_KEPT: Final = ("content-type", "retry-after", "retry-after-ms", "x-request-id", "request-id")
+_KEPT_PART: Final = "ratelimit"
+_BODY_BYTES_MAX: Final = 64_000
+IN_STREAM: Final = 0
+"""Instead of a status: the error came in the middle of a stream, whose status was good."""
+
+
+class ProviderError(Exception):
+    """The provider refused a request, or broke off its answer."""
+
+    def __init__(self, status_code: int, headers: Mapping[str, str], content: bytes) -> None:
+        self.status_code = status_code
+        self.headers = {
+            name.lower(): text
+            for name, text in headers.items()
+            if name.lower() in _KEPT or _KEPT_PART in name.lower()
+        }
+        self.content = content[:_BODY_BYTES_MAX]
+        said = _fields(content)
+        error = said.get("error", said)
+        fields = error if isinstance(error, Mapping) else {"message": error}
+        self.code = fields.get("code") or said.get("code")
+        self.type = fields.get("type")
+        words = fields.get("message") or content[:500].decode("utf-8", "replace")
+        super().__init__(f"status {status_code}: {words}" if status_code else str(words))
+
+    @property
+    def response(self) -> "ProviderError | None":
+        """Its own status and headers, where a client's error has its response."""
+        return self if self.status_code else None
+
+
+def _fields(content: bytes) -> dict[str, Any]:
+    try:
+        said = loads(content)
+    except JSONDecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}
