@@ -7,8 +7,10 @@ SOURCES := src tests bench examples scripts
 
 # Tests write into memory where there are 4 GB for it. Those of SQLite's files, faults and power cuts take a disk all the same.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
+# One worker more than two cores have: tests wait for leases, servers and disks for at least a sixth of their time.
+WORKERS ?= 3
 # A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
-PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
 # .venv-clients (the clients of other providers).
@@ -41,8 +43,8 @@ quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, 
 
 test: $(ENVIRONMENTS) check /usr/sbin/pgbouncer  ## everything that must hold before a change lands: ten minutes
 	$(PYTEST) --ignore tests/architecture --deselect $(SECOND_OPINION) tests
-	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
-	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n 2 --dist worksteal tests/adapters/clients
+	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
+	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/clients
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -71,7 +73,7 @@ format: .venv/.dev  ## bring the sources into shape
 
 crash: $(ENVIRONMENTS)  ## what make test samples, whole: every place of every walk, behaviour on every store, every pair of stores, a second DynamoDB
 	HOLDFAST_CRASH_EVERY=1 HOLDFAST_TEST_STORE=all $(PYTEST) tests/crash tests/adapters tests/behaviour $(SECOND_OPINION)
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai/test_kills.py
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai/test_kills.py
 
 faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
 	$(BIN)/python -m tests.faults --seeds 0:2600
