@@ -19,14 +19,8 @@ from holdfast.core.lineage.later_effects import of_child
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.journal.journal import Draft, Journal, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
-from holdfast.engine.lineage.fork_and_rewind import (
-    TRIES,
-    branch,
-    entries_behind,
-    entries_listed,
-    forked_of,
-    origin_at,
-)
+from holdfast.engine.lineage.fork import TRIES, branch, forked_of, origin_at
+from holdfast.engine.lineage.later_effects import entries_behind, entries_listed
 from holdfast.engine.log import log
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import check_inputs
