@@ -6,6 +6,7 @@ from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
 from tests.adapters.clients.drivers import Driver
 from tests.adapters.clients.genai_drivers import AsyncGenAi, GenAi
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
+from tests.adapters.clients.litellm_drivers import AsyncLiteLlm, LiteLlm
 from tests.adapters.clients.ollama_drivers import AsyncOllama, Ollama, OllamaPrompts
 
 DRIVERS: Final[tuple[Driver, ...]] = (
@@ -17,5 +18,7 @@ DRIVERS: Final[tuple[Driver, ...]] = (
     AsyncGenAi(),
     Ollama(),
     AsyncOllama(),
+    LiteLlm(),
+    AsyncLiteLlm(),
     OllamaPrompts(),
 )

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from copy import copy
 from functools import lru_cache
 from inspect import iscoroutinefunction
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
@@ -49,7 +50,7 @@ def wrap(
 ) -> C:
     """The client, with every model call journaled in the current run; outside of a run it is unchanged.
 
-    It may be any client that speaks through ``httpx`` or ``httpx2``. A streamed answer that was cut off is
+    It may be any client that speaks through ``httpx`` or ``httpx2``, or the module ``litellm``. A streamed answer that was cut off is
     continued if the provider can continue from its middle (``prefill``: detected by default), else the model
     is asked to continue it; or it is begun again (``"restart"``) or kept (``"keep"``). ``patience`` says how
     to wait for a provider that does not answer. ``fallbacks`` are asked in order if it does not come back or
@@ -63,6 +64,11 @@ def wrap(
     others = tuple(_fallback(client, one) for one in fallbacks)
     base = str(getattr(getattr(client, "base_url", ""), "path", ""))
     manner = Manner(name_of(client), base, on_partial, prefill, patience, others, passed)
+    if isinstance(client, ModuleType) and client.__name__ == "litellm":
+        from holdfast.adapters.wire.litellm_functions import Functions
+
+        functions: Any = Functions(client, manner._replace(client="litellm"))
+        return functions  # type: ignore[no-any-return]
     made: C = _over(client, lambda http_client: journaled(http_client, manner))
     if made is client:
         if passed is True:
