@@ -33,6 +33,7 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
+    ("holdfast", "holdfast.adapters.wire.provider_error", "ProviderError"),
     ("holdfast.adapters.openai.clients", "holdfast.adapters.wire.wrapped_client", "replayed wrap"),
     ("holdfast.agents", "holdfast.api.agent", "Agent agent"),
     ("holdfast.codec.refusals", "holdfast.codec.refusals", "RefusedError UnreadableError"),

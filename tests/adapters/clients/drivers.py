@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from tests.support.model_server import Provider
 
 import holdfast
+from holdfast.model.event_fields import contents_of
 
 R = TypeVar("R")
 KEY: Final = "sk-a-key-that-must-not-be-stored-6b1f"
@@ -137,3 +138,8 @@ def attempt(
             await driver.close(plain)
 
     return asyncio.run(whole()) if driver.is_async else finish(whole())
+
+
+def events(url: str, kind: str) -> list[dict[str, Any]]:
+    """What the journal of the run has of this kind."""
+    return [contents_of(event.body) for event in holdfast.store(url).events("a") if event.kind == kind]

@@ -44,7 +44,7 @@ class LiteLlm(Driver):
         return {**given, "api_base": self.url, "api_key": KEY, **options}
 
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
-        return client.completion(**self._given(text, options))
+        return _bare(client.completion(**self._given(text, options)))
 
     async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         stream = client.completion(**self._given(text, options), stream=True)
@@ -77,7 +77,7 @@ class AsyncLiteLlm(LiteLlm):
         await self.below.close()
 
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
-        return await client.acompletion(**self._given(text, options))
+        return _bare(await client.acompletion(**self._given(text, options)))
 
     async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         stream = await client.acompletion(**self._given(text, options), stream=True)
@@ -90,3 +90,9 @@ class AsyncLiteLlm(LiteLlm):
 
     async def unjournaled(self, client: Any) -> None:
         await client.aimage_generation(prompt="a", model="openai/m")
+
+
+def _bare(answer: Any) -> Any:
+    """The answer without what is hidden in it: which server, at what cost, how fast."""
+    answer._hidden_params = {}
+    return answer

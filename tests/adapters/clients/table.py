@@ -7,6 +7,7 @@ from tests.adapters.clients.drivers import Driver
 from tests.adapters.clients.genai_drivers import AsyncGenAi, GenAi
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
 from tests.adapters.clients.litellm_drivers import AsyncLiteLlm, LiteLlm
+from tests.adapters.clients.mistral_drivers import AsyncMistral, Mistral
 from tests.adapters.clients.ollama_drivers import AsyncOllama, Ollama, OllamaPrompts
 
 DRIVERS: Final[tuple[Driver, ...]] = (
@@ -14,6 +15,8 @@ DRIVERS: Final[tuple[Driver, ...]] = (
     AsyncAnthropic(),
     Groq(),
     AsyncGroq(),
+    Mistral(),
+    AsyncMistral(),
     GenAi(),
     AsyncGenAi(),
     Ollama(),

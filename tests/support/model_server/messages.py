@@ -175,8 +175,9 @@ def refusal(fault: Fault) -> str:
 
 def error_event(fault: Fault) -> bytes:
     """An error in the middle of a stream."""
-    told = _error("overloaded_error", json.loads(fault.body)["error"]["message"])
-    return b"event: error\ndata: " + told.encode() + b"\n\n"
+    told = json.loads(fault.body)["error"]
+    kind = "overloaded_error" if told["type"] == "server_error" else told["type"]
+    return b"event: error\ndata: " + _error(kind, told["message"]).encode() + b"\n\n"
 
 
 def _error(kind: str, told: str) -> str:

@@ -136,7 +136,7 @@ class Exchange:
     @staticmethod
     @contextmanager
     def asking_substitute() -> Iterator[None]:
-        """While a fallback's client is asked: its own journal is off, and its errors become the provider's."""
+        """While a fallback's client is asked: its journal is off, and its errors become the provider's."""
         token = BARE.set(True)
         try:
             yield
@@ -210,6 +210,8 @@ class Exchange:
 
     def refusal(self, error: ProviderError) -> Any:
         """The provider's refusal as a response. The engine has waited already: the client need not retry."""
+        if error.status_code == IN_STREAM and self.is_stream:
+            return self.response(True, stream=self._error_stream(error))
         headers = [*error.headers.items(), _NO_RETRY]
         made = self._wire.http.Response(error.status_code or 500, headers=headers, content=error.content)
         pass_on_failure(error, made)
@@ -222,7 +224,7 @@ class Exchange:
     ) -> Streaming:
         """The stream of this request's answer."""
         assert self.shape.source is not None
-        source = self.shape.source(self.body, open_, flavour, self._wire.manner.package)
+        source: Any = self.shape.source(self.body, open_, flavour, self._wire.manner.package)
         on_partial = self._wire.manner.on_partial
         if on_partial == "continue" and not source.can_continue:
             on_partial = "restart"
@@ -317,6 +319,28 @@ class Exchange:
             async def aclose(self) -> None:
                 _pass_on(self.error)
                 await streaming.close()
+
+        return Bytes()
+
+    def _error_stream(self, error: ProviderError) -> Any:
+        """A recorded stream that ended with an error: only the error is left of it."""
+        assert self.shape.source is not None
+        event = self.shape.source.encode(loads(error.content))
+
+        class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
+            def __iter__(self) -> Iterator[bytes]:
+                yield event
+                raise error
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                yield event
+                raise error
+
+            def close(self) -> None:
+                _pass_on(error)
+
+            async def aclose(self) -> None:
+                _pass_on(error)
 
         return Bytes()
 

@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastError, NoCurrentRun
 _LIBRARIES: Final = frozenset({"httpx", "httpx2"})
 
 
-class Carried(BaseException):
+class _Carried(BaseException):
     """Carries an error of ours through a client that would take every exception for a lost connection."""
 
     def __init__(self, error: HoldfastError) -> None:
@@ -50,7 +50,7 @@ def client_call() -> Iterator[ClientCall]:
     token = _CALL.set(call)
     try:
         yield call
-    except Carried as carried:
+    except _Carried as carried:
         raise carried.error from carried.error.__cause__
     finally:
         _CALL.reset(token)
@@ -65,7 +65,7 @@ def _errors_carried() -> Iterator[ClientCall]:
     except HoldfastError as error:
         if call is None:
             raise
-        raise Carried(error) from error.__cause__
+        raise _Carried(error) from error.__cause__
 
 
 def _is_journaled(wire: Wire, exchange: Exchange | None, request: Any) -> bool:

@@ -12,7 +12,6 @@ from orjson import dumps
 from holdfast.adapters.wire.framing import Decoder, ServerSentEvents
 from holdfast.core.llm.conversation import tag_reasoning
 from holdfast.core.llm.streams import Partial
-from holdfast.engine.llm.stream import Source
 from holdfast.engine.sync_async import is_async
 
 Chunk = dict[str, Any]
@@ -70,8 +69,8 @@ class Shape:
         return False
 
 
-class WireSource(Source):
-    """How one shape streams: ``Source`` for events that are JSON objects."""
+class WireSource:
+    """The common part of an ``engine.llm.stream.Source`` whose events are JSON objects."""
 
     marks_end = True
     conversation: ClassVar = ""
