@@ -1,5 +1,6 @@
 """``litellm``: a module of functions, here over OpenAI's protocol."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
@@ -29,15 +30,20 @@ class LiteLlm(Driver):
     }
     in_stream = litellm.APIError
     below: Any = None
+    loop: Any = None
     url = ""
 
     def connect(self, url: str, key: str = KEY) -> Any:
         self.url = f"{url}/v1"
         self.below = openai.OpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=60)
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)  # the functions take the loop that there is, or leave one open
         return litellm
 
     async def close(self, client: Any) -> None:
         self.below.close()
+        asyncio.set_event_loop(None)
+        self.loop.close()
 
     def _given(self, text: str, options: dict[str, Any]) -> dict[str, Any]:
         given = {"model": self.model, "messages": _said(text), "client": self.below, "max_retries": 0}

@@ -8,7 +8,7 @@ from tests.adapters.clients.genai_drivers import AsyncGenAi, GenAi
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
 from tests.adapters.clients.litellm_drivers import AsyncLiteLlm, LiteLlm
 from tests.adapters.clients.mistral_drivers import AsyncMistral, Mistral
-from tests.adapters.clients.ollama_drivers import AsyncOllama, Ollama, OllamaPrompts
+from tests.adapters.clients.ollama_drivers import AsyncOllama, Ollama
 
 DRIVERS: Final[tuple[Driver, ...]] = (
     Anthropic(),
@@ -23,5 +23,4 @@ DRIVERS: Final[tuple[Driver, ...]] = (
     AsyncOllama(),
     LiteLlm(),
     AsyncLiteLlm(),
-    OllamaPrompts(),
 )

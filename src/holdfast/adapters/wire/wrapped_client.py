@@ -5,7 +5,7 @@ client is unchanged. Clients that take every exception for a lost connection, an
 (``openai``, ``anthropic``, ``groq``), get a subclass that lets errors of ours through.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from holdfast.adapters.wire.bedrock_client import is_bedrock, journaled_bedrock
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
 from holdfast.adapters.wire.genai_client import keep_to_httpx
 from holdfast.adapters.wire.server_probes import Prefill
@@ -69,6 +70,8 @@ def wrap(
 
         functions: Any = Functions(client, manner._replace(client="litellm"))
         return functions  # type: ignore[no-any-return]
+    if is_bedrock(client):
+        return journaled_bedrock(client, manner)  # type: ignore[no-any-return]
     made: C = _over(client, lambda http_client: journaled(http_client, manner))
     if made is client:
         if passed is True:
@@ -84,6 +87,8 @@ def replayed(answer: Any) -> bool:
     """
     if getattr(answer, _MARK, False):
         return True
+    if isinstance(answer, Mapping):  # of boto3
+        return REPLAYED in (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", ())
     holders = (answer, getattr(answer, "response", None), getattr(answer, "sdk_http_response", None))
     return any(REPLAYED in headers for one in holders if (headers := getattr(one, "headers", None)))
 
