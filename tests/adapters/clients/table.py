@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
+from tests.adapters.clients.bedrock_drivers import Bedrock
 from tests.adapters.clients.drivers import Driver
 from tests.adapters.clients.genai_drivers import AsyncGenAi, GenAi
 from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
@@ -21,6 +22,7 @@ DRIVERS: Final[tuple[Driver, ...]] = (
     AsyncGenAi(),
     Ollama(),
     AsyncOllama(),
+    Bedrock(),
     LiteLlm(),
     AsyncLiteLlm(),
 )

@@ -5,6 +5,7 @@ from below. ``_make_api_call`` is where all its calls pass through, with plain d
 happen below.
 """
 
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
@@ -99,16 +100,23 @@ class BedrockCall(FunctionCall):
         self._metadata = found.get("ResponseMetadata", {})
         return self._events(found["stream"]) if self.is_stream else found
 
-    @staticmethod
-    def _events(stream: Any) -> Any:
+    def _events(self, stream: Any) -> Any:
+        from botocore.eventstream import ParserError
         from botocore.exceptions import EventStreamError
 
+        with suppress(AttributeError):  # as botocore's own StreamingBody does it
+            stream._raw_stream._fp.fp.raw._sock.settimeout(self.manner.patience.stall_s)  # noqa: SLF001
         try:
             yield from stream
         except EventStreamError as error:
             raise _refused(error.response) from error
+        except ParserError as error:
+            raise self._unusable(f"its stream has a frame that is broken ({error})") from error
         finally:
             stream.close()
+
+    def _unusable(self, problem: str) -> UnusableAnswer:
+        return UnusableAnswer(provider=self.ask.provider, step=self.ask.name, problem=problem)
 
     def plain(self, found: Any) -> dict[str, Any]:
         """An answer as plain data; the body of a model's own JSON."""
@@ -117,8 +125,7 @@ class BedrockCall(FunctionCall):
         try:
             value = loads(found["body"].read())
         except JSONDecodeError as error:
-            problem = f"it is not JSON ({error})"
-            raise UnusableAnswer(provider=self.ask.provider, step=self.ask.name, problem=problem) from error
+            raise self._unusable(f"it is not JSON ({error})") from error
         return value if isinstance(value, dict) else {"value": value}
 
     def plain_chunk(self, chunk: Any) -> dict[str, Any]:
