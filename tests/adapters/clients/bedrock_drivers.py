@@ -1,6 +1,7 @@
 """Bedrock's client of ``boto3``. There is no async one."""
 
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any, ClassVar
 
 import boto3
@@ -13,6 +14,12 @@ def _said(text: str) -> Any:
     return [{"role": "user", "content": [{"text": text}]}]
 
 
+@cache
+def _session(key: str) -> Any:
+    """One for all: the classes of errors belong to it."""
+    return boto3.Session("an-id", key, region_name="us-east-1")
+
+
 class Bedrock(Driver):
     """Converse."""
 
@@ -21,9 +28,8 @@ class Bedrock(Driver):
     in_stream = ClientError
 
     def connect(self, url: str, key: str = KEY) -> Any:
-        session = boto3.Session("an-id", key, region_name="us-east-1")
         config = Config(retries={"total_max_attempts": 1}, read_timeout=60)
-        return session.client("bedrock-runtime", endpoint_url=url, config=config)
+        return _session(key).client("bedrock-runtime", endpoint_url=url, config=config)
 
     async def close(self, client: Any) -> None:
         client.close()

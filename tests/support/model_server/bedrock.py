@@ -151,8 +151,10 @@ def refusal(fault: Fault) -> str:
 
 def error_event(fault: Fault) -> bytes:
     """An error in the middle of a stream."""
-    message = json.loads(fault.body)["error"]["message"]
-    return frame("internalServerException", {"message": message}, message="exception").data
+    error = json.loads(fault.body)["error"]
+    is_request = error["type"] == "invalid_request_error"
+    kind = "validationException" if is_request else "internalServerException"
+    return frame(kind, {"message": error["message"]}, message="exception").data
 
 
 BAD_FRAME: Final = b"\0\0\0\x40" + b"\0" * 60

@@ -27,6 +27,7 @@ _SHAPES: Final[dict[str, Shape]] = {
     "ConverseStream": ConverseStream(),
     "InvokeModel": InvokeModel(),
 }
+_IN_STREAM: Final = "holdfast_in_stream"
 _READS: Final = ("CountTokens", "Get", "List")
 
 
@@ -109,7 +110,7 @@ class BedrockCall(FunctionCall):
         try:
             yield from stream
         except EventStreamError as error:
-            raise _refused(error.response) from error
+            raise _refused({**error.response, _IN_STREAM: True}) from error
         except ParserError as error:
             raise self._unusable(f"its stream has a frame that is broken ({error})") from error
         finally:
@@ -160,9 +161,13 @@ class BedrockCall(FunctionCall):
 
     def error_of(self, error: ProviderError) -> Exception:
         """The client's own error for a refusal."""
+        from botocore.exceptions import EventStreamError
+
         said = loads(error.content)
+        is_in_stream = said.pop(_IN_STREAM, False)
         code = said.get("Error", {}).get("Code", "")
-        made: Exception = self._client.exceptions.from_code(code)(said, self._operation)
+        kind = EventStreamError if is_in_stream else self._client.exceptions.from_code(code)
+        made: Exception = kind(said, self._operation)
         pass_on_failure(error, made)
         return made
 

@@ -5,10 +5,10 @@ program gets ``litellm``'s own types. Its retries and fallbacks happen below. Na
 reach a provider are passed to it, and never recorded.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, iscoroutine, iscoroutinefunction, signature
 from re import compile as pattern
 from types import ModuleType
 from typing import Any, Final, NamedTuple
@@ -87,7 +87,13 @@ class LiteLlmCall(FunctionCall):
 
     def send(self, changed: dict[str, Any]) -> Any:
         """Call the function."""
-        return self._function(**{**self._given, **changed})
+        stall_s = self.manner.patience.stall_s
+        if self.is_stream and stall_s is not None:
+            changed = {"stream_timeout": stall_s, **changed}
+        found = self._function(**{**self._given, **changed})
+        if not self.is_stream:
+            return found
+        return _ended_async(found) if iscoroutine(found) else _ended(found)
 
     def plain(self, found: Any) -> dict[str, Any]:
         """An answer as plain data."""
@@ -113,6 +119,32 @@ class LiteLlmCall(FunctionCall):
         from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
 
         return OpenAIResponsesAPIConfig.get_event_model_class(chunk["type"])(**chunk)
+
+
+def _ended(found: Any) -> Iterator[Any]:
+    """A stream that ends as its provider ends it. ``litellm`` makes up an end for one that was cut off."""
+    for chunk in found:
+        _check_end(found, chunk)
+        yield chunk
+
+
+async def _ended_async(asked: Any) -> AsyncIterator[Any]:
+    found = await asked
+
+    async def whole() -> AsyncIterator[Any]:
+        async for chunk in found:
+            _check_end(found, chunk)
+            yield chunk
+
+    return whole()
+
+
+def _check_end(found: Any, chunk: Any) -> None:
+    choices = getattr(chunk, "choices", None)
+    if not choices or choices[0].finish_reason is None or not hasattr(found, "received_finish_reason"):
+        return
+    if found.received_finish_reason is None and found.intermittent_finish_reason is None:
+        raise ConnectionError("the answer was cut off before its end")
 
 
 def _blocking(

@@ -122,8 +122,11 @@ def _fallback(client: Any, given: str | tuple[Any, str]) -> Fallback:
 
 def _over(client: Any, swap: Callable[[Any], Any]) -> Any:
     """A copy of the client over other HTTP clients; the client itself if it has none that it shows."""
+    package = type(client).__module__.partition(".")[0]
+    if package == "botocore":  # it has HTTP sessions of its own
+        return client
     if not _is_retrying(client):
-        return _rebuilt(client, type(client).__module__.partition(".")[0], swap, {})
+        return _rebuilt(client, package, swap, {})
     kind = type(client)
     durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
     likeness = durable.__new__(durable)
