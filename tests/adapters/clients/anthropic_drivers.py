@@ -34,7 +34,7 @@ class Anthropic(Driver):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return client.messages.create(**self.request(text, **options))
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         with client.messages.stream(**self.request(text, **options)) as stream:
             for piece in stream.text_stream:
                 yield piece
@@ -61,7 +61,7 @@ class AsyncAnthropic(Anthropic):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return await client.messages.create(**self.request(text, **options))
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         async with client.messages.stream(**self.request(text, **options)) as stream:
             async for piece in stream.text_stream:
                 yield piece

@@ -11,8 +11,9 @@ collect_ignore_glob = [] if os.environ.get("HOLDFAST_CLIENTS") else ["test_*.py"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes a ``driver`` runs with every client."""
-    if "driver" in metafunc.fixturenames:
+    """A test that takes a ``driver`` runs with every client, unless it names them itself."""
+    named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "driver" in metafunc.fixturenames and "driver" not in named:
         from tests.adapters.clients.table import DRIVERS
 
         metafunc.parametrize("driver", DRIVERS, ids=repr)

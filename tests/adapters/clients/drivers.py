@@ -26,6 +26,8 @@ class Driver:
     name: ClassVar[str]
     is_async: ClassVar[bool] = False
     model: ClassVar[str] = "m"
+    flavour: ClassVar[str] = "openai"
+    """Whose manners the provider has."""
     refusals: ClassVar[Mapping[int, type[Exception]]]
     """The client's own errors for statuses: 400, 401, 404, 503."""
     in_stream: ClassVar[type[Exception]]
@@ -103,6 +105,8 @@ def finish(work: Coroutine[Any, Any, R]) -> R:
 def alone(driver: Driver, provider: Provider, work: Work[R]) -> R:
     """Work with the plain client, outside of any run."""
 
+    provider.script.tell({"flavour": driver.flavour})
+
     async def whole() -> R:
         client = driver.connect(provider.url)
         try:
@@ -124,6 +128,8 @@ def attempt(
     **options: Any,
 ) -> R:
     """Work with the wrapped client as one attempt of a run. ``enter``: for the run; ``options``: for ``wrap``."""
+
+    provider.script.tell({"flavour": driver.flavour})
 
     async def whole() -> R:
         plain = driver.connect(provider.url)

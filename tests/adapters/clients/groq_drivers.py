@@ -33,7 +33,7 @@ class Groq(Driver):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return client.chat.completions.create(model=self.model, messages=_said(text), **options)
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         given = client.chat.completions.create(model=self.model, messages=_said(text), stream=True, **options)
         with given as stream:
             for chunk in stream:
@@ -61,7 +61,7 @@ class AsyncGroq(Groq):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return await client.chat.completions.create(model=self.model, messages=_said(text), **options)
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         given = await client.chat.completions.create(
             model=self.model, messages=_said(text), stream=True, **options
         )

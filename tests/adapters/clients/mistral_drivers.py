@@ -16,6 +16,7 @@ class Mistral(Driver):
     """Its blocking methods."""
 
     name = "mistral"
+    flavour = "mistral"
     refusals: ClassVar = dict.fromkeys((400, 401, 404, 503), errors.SDKError)
     in_stream = errors.ResponseValidationError
 
@@ -29,7 +30,7 @@ class Mistral(Driver):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return client.chat.complete(model=self.model, messages=_said(text), **options)
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         with client.chat.stream(model=self.model, messages=_said(text), **options) as stream:
             for event in stream:
                 yield event.data.choices[0].delta.content or "" if event.data.choices else ""
@@ -50,7 +51,7 @@ class AsyncMistral(Mistral):
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return await client.chat.complete_async(model=self.model, messages=_said(text), **options)
 
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:  # type: ignore[override]
+    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
         given = await client.chat.stream_async(model=self.model, messages=_said(text), **options)
         async with given as stream:
             async for event in stream:

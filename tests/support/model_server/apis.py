@@ -93,7 +93,7 @@ def _understand(name: str, _: str, body: dict[str, Any], flavour: Flavour) -> As
 APIS: Final = (
     Api(
         "chat",
-        _ends("/v1/chat/completions"),
+        _ends("/v1/chat/completions", "/v1/agents/completions", "/v1/fim/completions"),
         partial(_understand, "chat"),
         frames.completion,
         frames.completion_chunks,

@@ -20,6 +20,7 @@ from tests.support.model_server.apis import Api, api_of, is_embedding
 from tests.support.model_server.endpoints import lobby
 from tests.support.model_server.faults import Fault, bad_request, unknown_model
 from tests.support.model_server.frames import Frame
+from tests.support.model_server.messages import told_events
 from tests.support.model_server.records import Exchange, Record
 from tests.support.model_server.request import Malformed
 from tests.support.model_server.script import Answer, Script
@@ -165,7 +166,9 @@ class Handler(BaseHTTPRequestHandler):
         if answer.fault is not None and answer.fault.kind == "refusal":
             self._refuse(answer.fault, api)
             return "refused", answer.fault.status
-        self._send(exchange, answer.fault, answer.drip_s, _frames(answer, api), answer, api)
+        told = script.frames
+        frames = _frames(answer, api) if told is None else told_events(told)
+        self._send(exchange, answer.fault, answer.drip_s, frames, answer, api)
         return "finished", 200
 
     # -- sending ----------------------------------------------------------------------------------------------------

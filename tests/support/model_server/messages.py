@@ -117,6 +117,12 @@ def message(answer: Answer) -> dict[str, Any]:
     }
 
 
+def told_events(told: list[dict[str, Any]]) -> Iterator[Frame]:
+    """Events that a test has written itself."""
+    for event in told:
+        yield sse(event, event["type"], event.get("delta", {}).get("text", ""))
+
+
 def events(answer: Answer) -> Iterator[Frame]:
     """A message as a stream."""
 

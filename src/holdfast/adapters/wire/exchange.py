@@ -288,7 +288,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -312,7 +312,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -325,7 +325,7 @@ class Exchange:
     def _error_stream(self, error: ProviderError) -> Any:
         """A recorded stream that ended with an error: only the error is left of it."""
         assert self.shape.source is not None
-        event = self.shape.source.encode(loads(error.content))
+        event = self.shape.source.encode(error.event)
 
         class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
             def __iter__(self) -> Iterator[bytes]:

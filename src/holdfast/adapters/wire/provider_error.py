@@ -38,6 +38,14 @@ class ProviderError(Exception):
         super().__init__(f"status {status_code}: {words}" if status_code else str(words))
 
     @property
+    def event(self) -> dict[str, Any]:
+        """What it says as an event of a stream, where a page of HTML would not be one."""
+        return _fields(self.content) or {
+            "type": "error",
+            "error": {"type": "api_error", "message": str(self)},
+        }
+
+    @property
     def response(self) -> "ProviderError | None":
         """Its own status and headers, where a client's error has its response."""
         return self if self.status_code else None

@@ -7,10 +7,16 @@ from typing import Final
 
 from holdfast.adapters.wire.shapes import gemini, ollama
 from holdfast.adapters.wire.shapes.anthropic import Messages
-from holdfast.adapters.wire.shapes.openai_api import ChatCompletions, Embeddings, Responses
+from holdfast.adapters.wire.shapes.openai_api import (
+    AgentCompletions,
+    ChatCompletions,
+    Embeddings,
+    FillCompletions,
+    Responses,
+)
 from holdfast.adapters.wire.shapes.shape import Shape
 
-_OPENAI: Final = (ChatCompletions(), Responses(), Embeddings())
+_OPENAI: Final = (ChatCompletions(), AgentCompletions(), FillCompletions(), Responses(), Embeddings())
 _GEMINI: Final = (
     gemini.GenerateContent(),
     gemini.StreamGenerateContent(),
