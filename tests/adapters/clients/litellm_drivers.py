@@ -29,6 +29,7 @@ class LiteLlm(Driver):
         503: litellm.ServiceUnavailableError,
     }
     in_stream = litellm.APIError
+    tells_errors = False
     below: Any = None
     loop: Any = None
     url = ""
