@@ -320,14 +320,9 @@ def _move(world: Walker, place: Place) -> None:
 
 
 def _hand_over(world: Walker, place: Place) -> None:
-    """Another run goes on with the work. Its questions are listed as losses, and asked again.
-
-    Not where history is gone, by a compaction or with an erased branch: those effects are not in the handoff, and the taker
-    does them again.
-    """
+    """Another run goes on with the work. Its questions are listed as losses, and asked again."""
     store, run = place
-    is_compacted = any(event.kind == "compacted" for event in store.events(run))
-    if is_compacted or world.counts["erased"] or store.get(run).head == 0:
+    if store.get(run).head == 0:
         return
     name = world.new_name()
     away = world.moves and world.chance.random() < 0.5
