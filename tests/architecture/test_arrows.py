@@ -95,7 +95,7 @@ HEAVY = {
     "apsw": {"stores"},
     "psycopg": {"stores"},
     "boto3": {"stores"},
-    "botocore": {"stores"},
+    "botocore": {"adapters", "stores"},
     "pydantic": {"mcp"},
     "openai": {"adapters"},
     "agents": {"adapters"},

@@ -32,6 +32,8 @@ class Driver:
     """The client's own errors for statuses: 400, 401, 404, 503."""
     in_stream: ClassVar[type[Exception]]
     """The client's own error for an error event in the middle of a stream."""
+    tells_errors: ClassVar[bool] = True
+    """Whether the client tells errors in the middle of a stream apart."""
     continues: ClassVar[bool] = True
     """Whether a stream that breaks off is continued; else it is begun again, before the program has any of it."""
 

@@ -62,21 +62,3 @@ class AsyncOllama(Ollama):
 
     async def unjournaled(self, client: Any) -> None:
         await client.pull("m")
-
-
-class OllamaPrompts(Ollama):
-    """Completions of a prompt."""
-
-    name = "ollama-generate"
-    continues = False
-
-    async def ask(self, client: Any, text: str, **options: Any) -> Any:
-        return client.generate(self.model, text, **options)
-
-    async def pieces(self, client: Any, text: str, **options: Any) -> AsyncIterator[str]:
-        with closing(client.generate(self.model, text, stream=True, **options)) as stream:
-            for chunk in stream:
-                yield chunk.response
-
-    def text_of(self, answer: Any) -> str:
-        return str(answer.response)

@@ -164,8 +164,11 @@ def test_an_error_that_a_stream_ends_with_is_the_clients_own(
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             attempt(driver, provider, url, work)
-    assert [type(one) for one in seen] == [type(seen[0])] * 2
-    assert len(provider.calls) == 1
+    if driver.tells_errors:
+        assert [type(one) for one in seen] == [type(seen[0])] * 2
+        assert len(provider.calls) == 1
+    else:  # it may be a failure of the server: the answer was continued
+        assert len(provider.calls) == 2
 
 
 def test_an_answer_that_is_empty_is_one(driver: Driver, provider: Provider, url: str) -> None:

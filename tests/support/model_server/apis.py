@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tests.support.model_server import frames, gemini, messages, ollama_api, responses
+from tests.support.model_server import bedrock, frames, gemini, messages, ollama_api, responses
 from tests.support.model_server.faults import Fault
 from tests.support.model_server.frames import Frame, sse
 from tests.support.model_server.request import Asked, Flavour, understand
@@ -118,6 +118,29 @@ APIS: Final = (
         messages.refusal,
         messages.error_event,
         b'event: content_block_delta\ndata: {"type": "content_blo\n\n',
+    ),
+    Api(
+        "bedrock",
+        _ends("/converse", bedrock.STREAM),
+        bedrock.understand_converse,
+        bedrock.converse,
+        bedrock.events,
+        bedrock.empty,
+        bedrock.refusal,
+        bedrock.error_event,
+        bedrock.BAD_FRAME,
+        "application/vnd.amazon.eventstream",
+        bedrock.model_of,
+    ),
+    Api(
+        "bedrock-invoke",
+        _ends("/invoke"),
+        bedrock.understand_invoke,
+        bedrock.invoked,
+        bedrock.events,
+        bedrock.empty,
+        bedrock.refusal,
+        model_of=bedrock.model_of,
     ),
     Api(
         "gemini",

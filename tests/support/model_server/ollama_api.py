@@ -90,7 +90,8 @@ def empty(answer: Answer) -> Iterator[Frame]:
     body = whole(answer._replace(text=[], calls=(), reasoning=[], repeated="", fault=None))
     if answer.fault.how == "choices":
         body = {name: body[name] for name in ("model", "created_at")}
-    yield _frame(body)
+    if "done" in body or not answer.asked.stream:  # no line at all is the emptiest stream
+        yield _frame(body)
 
 
 def refusal(fault: Fault) -> str:

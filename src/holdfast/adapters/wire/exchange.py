@@ -108,22 +108,8 @@ class Exchange:
         )
 
     async def prepared(self, held: HeldRun, runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
-        """The body as a provider accepts it.
-
-        Calls without a result settled from the journal, foreign reasoning removed.
-        """
-        said = body.get(self.shape.conversation)
-        if not isinstance(said, list):
-            return body
-        continues = self.shape.continues(body)
-        if not continues and is_ready(said):
-            return body
-        messages, repairs = await settle_request(held, runtime, said)
-        if repairs:
-            self.line.notes["mended"] = [repair.text for repair in repairs]
-        model = self._fallback.model if self._fallback else self.ask.model_asked
-        ready = prepare_request(messages, self.line.provider, model, continues=continues)
-        return {**body, self.shape.conversation: ready}
+        """The body as a provider accepts it."""
+        return await prepared(held, runtime, self.shape, self.ask, self.line, body)
 
     # -- sending ---------------------------------------------------------------------------------------------
 
@@ -406,6 +392,27 @@ class Exchange:
     async def readiness_async(self) -> str | None:
         """Why the provider cannot answer now; None if it can."""
         return await answered_async(readiness_of(self._server, self.ask.model_asked), self._get_async)
+
+
+async def prepared(
+    held: HeldRun, runtime: Runtime, shape: Shape, ask: Ask, line: Line, body: dict[str, Any]
+) -> dict[str, Any]:
+    """The body as a provider accepts it.
+
+    Calls without a result settled from the journal, foreign reasoning removed.
+    """
+    said = body.get(shape.conversation)
+    if not isinstance(said, list):
+        return body
+    continues = shape.continues(body)
+    if not continues and is_ready(said):
+        return body
+    messages, repairs = await settle_request(held, runtime, said)
+    if repairs:
+        line.notes["mended"] = [repair.text for repair in repairs]
+    model = line.targets[line.target] or ask.model_asked
+    ready = prepare_request(messages, line.provider or ask.provider, model, continues=continues)
+    return {**body, shape.conversation: ready}
 
 
 def exchange_of(wire: Wire, request: Any, content: Callable[[], bytes], *, waits: bool) -> Exchange | None:

@@ -32,6 +32,8 @@ class ProviderError(Exception):
         fields = error if isinstance(error, Mapping) else {"message": error}
         self.code = fields.get("code") or said.get("code")
         self.type = fields.get("type")
+        if status_code == IN_STREAM and not (self.code or self.type):
+            self.type = "server_error"  # the request was good: the answer had begun
         words = fields.get("message") or content[:500].decode("utf-8", "replace")
         super().__init__(f"status {status_code}: {words}" if status_code else str(words))
 

@@ -55,7 +55,7 @@ def answered_line(value: Any) -> str | None:
         return "; ".join(
             message_line(item) for item in output if type(item) is dict and item.get("type") != "reasoning"
         )
-    return _vectors_line(value) or _message_line(value)
+    return _vectors_line(value) or _message_line(output if type(output) is dict else value)
 
 
 def _vectors_line(value: Mapping[str, Any]) -> str | None:
@@ -132,8 +132,12 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     if "eval_count" in fields or "prompt_eval_count" in fields:
         usage = fields  # Ollama has its counts beside the answer
     named = fields.get("model") or fields.get("model_name") or fields.get("modelVersion")
-    sent = _count(usage, "prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count")
-    got = _count(usage, "completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count")
+    sent = _count(
+        usage, "prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"
+    )
+    got = _count(
+        usage, "completion_tokens", "output_tokens", "outputTokens", "candidatesTokenCount", "eval_count"
+    )
     reasoned = _detail(
         usage, ("completion_tokens_details", "output_tokens_details", "details"), "reasoning_tokens"
     )
@@ -148,6 +152,9 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
         # Anthropic's input tokens do not include the cached ones; OpenAI's do.
         cached = _count(usage, "cache_read_input_tokens")
         sent += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
+    if "cacheReadInputTokens" in usage and sent is not None:  # the same on Bedrock
+        cached = _count(usage, "cacheReadInputTokens")
+        sent += (cached or 0) + (_count(usage, "cacheWriteInputTokens") or 0)
     return Usage(
         model=named if type(named) is str and named else model,
         provider=provider,
