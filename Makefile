@@ -10,7 +10,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
 PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI).
+# What `make test` needs: .venv (Holdfast, its tools, all frameworks but two), .venv-aws (a DynamoDB), .venv-crewai (CrewAI).
 # Everything else (other clients, Ray, a local model, peers) has a target and an environment of its own.
 ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready
 
