@@ -145,3 +145,32 @@ def test_a_changed_prompt_is_one_decision(own_shop: "Shop") -> None:
     work("long")
     assert own_shop.store.get("chat").status == "finished"
     assert PAID == [0, 1, 2]
+
+
+def test_a_dry_run_counts_the_children_that_go_along(own_shop: "Shop") -> None:
+    """Each child begun after the point has a line of its own with what it recorded, and its effects are in the table.
+
+    Before, they were neither counted nor named.
+    """
+    with holdfast.run("talk", store=own_shop.store) as run:
+        run.step("ask", str.upper, "why")
+        with holdfast.run("talk/early", store=own_shop.store) as child:
+            child.step("look", str.upper, "a")
+        run.step("plan", str.upper, "then")
+        with holdfast.run("talk/late", store=own_shop.store) as child:
+            child.step("look", str.upper, "b")
+            child.once("send", str.upper, "mail")
+    place = "talk@2"
+    plan = own_shop("rewind", place, "--dry-run").out
+    assert "talk/late" in plan
+    assert "talk/late: throws away 1 step" in plan
+    assert "1 effect stays recorded" in plan
+    assert "early" not in plan
+    assert "send" in plan
+    assert "talk/late: does without 1 step" in own_shop("fork", place, "--as", "b", "--dry-run").out
+    found = json.loads(own_shop("rewind", place, "--dry-run", "--json").out)
+    assert [(one["place"], one["steps"]) for one in found["children"]] == [("talk/late", 2)]
+    assert [(one["run"], one["name"]) for one in found["behind"]] == [("talk/late", "send")]
+    assert (
+        own_shop.store.later_children(place) == own_shop.store.rewind(place).later_children == ("talk/late",)
+    )

@@ -36,6 +36,8 @@ def test_each_client_is_told_how_to_start_the_server() -> None:
     assert config("vscode") == {"servers": {"holdfast": {"type": "stdio", **plain}}}
     assert config("zed") == {"context_servers": {"holdfast": plain}}
     assert config("codex") == {"mcp_servers": {"holdfast": plain}}
+    every = {"command": command, "args": [*args, "--all"]}
+    assert config("cursor", "--all") == {"mcpServers": {"holdfast": every}}
 
 
 def test_a_client_that_is_started_anywhere_is_told_the_store(tmp_path: Path) -> None:

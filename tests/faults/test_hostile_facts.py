@@ -81,7 +81,7 @@ def test_a_made_up_file_is_refused_over_mcp(store: holdfast.Store, tmp_path: Pat
     """What ``accept_handoff`` reads: a refusal is an answer there, anything else is a defect."""
     (tmp_path / "x.json").write_bytes(data)
     with pytest.raises(HoldfastError):
-        handoff_tools._read(store, str(tmp_path / "x.json"))
+        handoff_tools._read(store, None, str(tmp_path / "x.json"))
 
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))

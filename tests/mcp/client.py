@@ -66,10 +66,10 @@ def environment(pid_file: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def over_stdio(store: Path) -> AsyncIterator[Client]:
+async def over_stdio(store: Path, *more: str) -> AsyncIterator[Client]:
     """A client with a server of its own; it goes away in the end, as clients do: by closing stdin."""
     pid_file = store.with_name(f"{store.name}.pid")
-    words = command(store)
+    words = command(store, *more)
     server = StdioServerParameters(
         command=words[0], args=words[1:], env=environment(pid_file), cwd=str(store.parent)
     )
@@ -79,10 +79,12 @@ async def over_stdio(store: Path) -> AsyncIterator[Client]:
 
 
 @contextmanager
-def http_server(store: Path, **variables: str) -> Iterator[tuple[dict[str, Any], "subprocess.Popen[str]"]]:
+def http_server(
+    store: Path, *more: str, **variables: str
+) -> Iterator[tuple[dict[str, Any], "subprocess.Popen[str]"]]:
     """A server over HTTP on a free port: what it says when it is ready, and its process."""
     process = subprocess.Popen(
-        command(store, "--http", "--port", "0", "--json"),
+        command(store, "--http", "--port", "0", "--json", *more),
         env={**environment(store.with_name("http.pid")), **variables},
         cwd=store.parent,
         stderr=subprocess.PIPE,

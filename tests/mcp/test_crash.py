@@ -40,7 +40,7 @@ async def begin(client: Client) -> Reply:
 
 
 async def killed_in_the_middle(world: World) -> None:
-    async with over_stdio(world.store) as first:
+    async with over_stdio(world.store, "--all") as first:
         started = await first("start_run", run="release", goal=GOAL)
         assert started.facts == {"run": "release", "status": "started", "attempt": 1}
         await first("set_plan", steps=["run tests", "publish"])
@@ -52,7 +52,7 @@ async def killed_in_the_middle(world: World) -> None:
         with pytest.raises(Exception, match=r"(?i)closed"):
             await first("finish_step", step=6, result="ok")
 
-    async with over_stdio(world.store) as second:
+    async with over_stdio(world.store, "--all") as second:
         resumed = await second("start_run", run="release", goal="Release version 1.4")
         assert (resumed.facts["status"], resumed.facts["attempt"]) == ("resumed", 2)
         (doubt,) = resumed.facts["in_doubt"]
@@ -134,7 +134,7 @@ async def release(world: World, client: Client, run: str, die_at: str) -> bool:
 async def walk(world: World) -> None:
     """Every server ends what the one before was killed in, and is killed in the next run at the next moment."""
     for number in range(len(MOMENTS) + 1):
-        async with over_stdio(world.store) as client:
+        async with over_stdio(world.store, "--all") as client:
             if number > 0:
                 assert await release(world, client, MOMENTS[number - 1], "never")
             if number < len(MOMENTS):
@@ -156,7 +156,7 @@ def test_wherever_the_server_dies_the_same_client_comes_to_the_same_end(tmp_path
 
 
 async def _left_by(world: World, leave: Callable[[Client], Awaitable[None]]) -> None:
-    async with over_stdio(world.store) as client:
+    async with over_stdio(world.store, "--all") as client:
         await client("start_run", run="release", goal=GOAL)
         await begin(client)
         await client("begin_step", name="build", arguments={}, effect="read")

@@ -171,7 +171,7 @@ def test_a_token_is_made_where_none_is_given_and_a_dead_server_is_taken_over(tmp
             resumed = await client("start_run", run="r")
             assert [step["name"] for step in resumed.facts["in_doubt"]] == ["publish"]
 
-    with http_server(store) as (said, process):
+    with http_server(store, "--all") as (said, process):
         assert len(said["token"]) >= 32
         try:
             import mcp_types  # noqa: F401 - 2.x

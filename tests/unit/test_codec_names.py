@@ -82,7 +82,7 @@ def test_a_class_of_ours_is_found_though_nobody_loaded_its_module() -> None:
     program = (
         "import sys\n"
         "from holdfast.codec.values import decode\n"
-        "assert 'holdfast.engine.lineage.fork_and_rewind' not in sys.modules\n"
+        "assert 'holdfast.engine.lineage.fork' not in sys.modules\n"
         'data = b\'{"$":"namedtuple","type":"holdfast.engine.branching:Rewound","v":{"run":"r","to_seq":1,"kept":"k"}}\'\n'
         "print(type(decode(data, what='x')).__name__)\n"
     )

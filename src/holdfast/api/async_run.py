@@ -20,13 +20,13 @@ from holdfast.api.features import (
     loop_detection,
     model_call,
     patches,
+    piece_stream,
     premises,
     promises,
     questions,
-    remember,
     resume_plan,
+    run_memory,
     run_messages,
-    text_stream,
     waits,
     write,
 )
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Q = TypeVar("Q")
+C = TypeVar("C")
 
 
 class AsyncRun(Handle["AsyncRunOptions"]):
@@ -184,24 +185,27 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     async def stream(
         self,
         name: str,
-        call: Callable[[Q], Iterable[str] | AsyncIterable[str]],
+        call: Callable[[Q], Iterable[C] | AsyncIterable[C]],
         request: Q,
         /,
         *,
         model: str = "",
         provider: str = "",
         on_partial: "OnPartial | None" = None,
-        go_on: Callable[[Q, str], Iterable[str] | AsyncIterable[str]] | None = None,
-    ) -> AsyncStream[str]:
-        """Call a model that streams texts.
+        go_on: Callable[[Q, str], Iterable[C] | AsyncIterable[C]] | None = None,
+    ) -> AsyncStream[C]:
+        """Call a model that streams texts, or events of any storable type.
 
         The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
         continued with ``go_on(request, text_so_far)`` if you give one; otherwise the request is sent again.
         ``on_partial`` chooses: ``"continue"``, ``"restart"``, or ``"keep"`` what arrived. The program gets
-        the whole text in each case. An answer that is recorded whole is replayed from the journal.
+        the whole answer in each case. An answer that is recorded whole is replayed from the journal: a text
+        in one piece, events one by one.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return AsyncStream(await text_stream.stream_texts(self._held, AWAITING, ask, call, go_on, on_partial))
+        return AsyncStream(
+            await piece_stream.stream_pieces(self._held, AWAITING, ask, call, go_on, on_partial)
+        )
 
     @overload
     async def ask(
@@ -357,7 +361,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         contradicts an old one supersedes it. A fact with a ``key`` replaces the fact of that key.
         """
         fact = facts.fact_of(text, tags=tags, scope=scope, key=key, importance=importance, value=value)
-        return await remember.remember_in_run(self._held, AWAITING, fact)
+        return await run_memory.remember_in_run(self._held, AWAITING, fact)
 
     async def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
@@ -366,7 +370,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
         ``scope`` searches that scope and those below it; None searches all.
         """
-        return await remember.recall_in_run(self._held, AWAITING, query, k, scope, tags)
+        return await run_memory.recall_in_run(self._held, AWAITING, query, k, scope, tags)
 
     async def handoff(self, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over this run's work.

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from holdfast.engine.budget import budget
     from holdfast.engine.context import context
     from holdfast.engine.drift import patches
-    from holdfast.engine.llm import conversation, conversation_repair, model_call, stream, text_stream
+    from holdfast.engine.llm import conversation, conversation_repair, model_call, piece_stream, stream
     from holdfast.engine.loops import loop_detection
-    from holdfast.engine.memory import facts, keep_on_finish, remember
+    from holdfast.engine.memory import facts, keep_on_finish, run_memory
     from holdfast.engine.people import promises, questions, run_messages, waits
     from holdfast.engine.premises import premises
     from holdfast.engine.queue import children
@@ -35,11 +35,11 @@ else:
     conversation_repair = LazyModule("holdfast.engine.llm.conversation_repair")
     model_call = LazyModule("holdfast.engine.llm.model_call")
     stream = LazyModule("holdfast.engine.llm.stream")
-    text_stream = LazyModule("holdfast.engine.llm.text_stream")
+    piece_stream = LazyModule("holdfast.engine.llm.piece_stream")
     loop_detection = LazyModule("holdfast.engine.loops.loop_detection")
     facts = LazyModule("holdfast.engine.memory.facts")
     keep_on_finish = LazyModule("holdfast.engine.memory.keep_on_finish")
-    remember = LazyModule("holdfast.engine.memory.remember")
+    run_memory = LazyModule("holdfast.engine.memory.run_memory")
     promises = LazyModule("holdfast.engine.people.promises")
     questions = LazyModule("holdfast.engine.people.questions")
     run_messages = LazyModule("holdfast.engine.people.run_messages")
@@ -70,15 +70,15 @@ __all__ = [
     "loop_detection",
     "model_call",
     "patches",
+    "piece_stream",
     "premises",
     "promise_fold",
     "promises",
     "questions",
-    "remember",
     "resume_plan",
+    "run_memory",
     "run_messages",
     "stream",
-    "text_stream",
     "waits",
     "write",
 ]

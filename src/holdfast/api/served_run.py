@@ -19,6 +19,7 @@ from holdfast.core.steps.identity import site_of, split_key
 from holdfast.core.transfer.handoff.carried_effects import effects_in, find_same
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_in, read_blob
+from holdfast.engine.journal.journal import read_own
 from holdfast.engine.people.questions import ASKED
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state import checkpoints
@@ -28,6 +29,7 @@ from holdfast.engine.transfer.handoff_accept import seed_key
 from holdfast.engine.transfer.handoff_answers import TAKEN_OVER
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
+from holdfast.model.events import Kind
 
 Standing = Literal["done", "running", "in_doubt", "cut_off"]
 
@@ -35,7 +37,7 @@ Standing = Literal["done", "running", "in_doubt", "cut_off"]
 class Found(NamedTuple):
     """A recorded step.
 
-    ``seq`` is the event that began it, 0 if compacted; ``point`` is its number once it is done.
+    ``seq`` is the event that began it, 0 if compacted; ``end_seq`` the event with which it was done.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Found(NamedTuple):
     arguments: Any = None
     idempotency_key: str = ""
     reason: str = ""
-    point: int = 0
+    end_seq: int = 0
     value: Any = None
     is_pruned: bool = False
     """It is done, and its result was pruned."""
@@ -81,6 +83,16 @@ async def take_in(run: AsyncRun) -> None:
             site, number = split_key(call.key)
             if number is not None:
                 held.take_number(site, number)
+
+
+async def checkpointed(run: AsyncRun, state: Any, label: str | None) -> int:
+    """Record a checkpoint; returns its event. One at a time, or it may be that of another client."""
+    held = run._held
+    assert held.journal is not None
+    before = held.journal.head
+    await run.checkpoint(state, label=label)
+    events = await AWAITING.store(read_own, held.store, held.run, before, held.journal.head)
+    return next(event.seq for event in events if event.kind == Kind.CHECKPOINT)
 
 
 def find_step(run: AsyncRun, name: str, arguments: dict[str, Any]) -> Found | None:
@@ -200,7 +212,7 @@ def _open(held: HeldRun, call: Call) -> Found:
 def _done(held: HeldRun, call: Call) -> Found:
     outcome = call.outcomes[-1]
     body = held.body_of(outcome)
-    found = _asked(held, call, "done")._replace(point=outcome.point)
+    found = _asked(held, call, "done")._replace(end_seq=outcome.seq)
     if is_hollow(body) or part_of(body, "lost") is not None:
         return found._replace(is_pruned=True)
     return found._replace(value=value_of(held, body, what=f"result of {call.name!r}"))

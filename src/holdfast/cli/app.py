@@ -14,7 +14,8 @@ import click
 from holdfast._version import __version__
 from holdfast.cli.errors import EXIT_DONE, error_message_of, store_named, with_store
 from holdfast.cli.output import render
-from holdfast.cli.suggestions import did_you_mean, suggestion_for
+from holdfast.cli.suggestions import suggestion_for
+from holdfast.core.text.close_names import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -74,11 +74,12 @@ class Transport(NamedTuple):
 _APP: Final = "from holdfast.cli.app import app; app()"
 
 
-def command_for(store: str | None) -> tuple[str, ...]:
+def command_for(store: str | None, *, all_tools: bool = False) -> tuple[str, ...]:
     """The command that starts this installation. Clients often start without the PATH of a shell."""
     script = Path(sys.executable).with_name("holdfast")
     start = (str(script),) if script.exists() else (sys.executable, "-c", _APP)
-    return (*start, "mcp", *(("--store", store) if store else ()))
+    all_ = ("--all",) if all_tools else ()
+    return (*start, "mcp", *all_, *(("--store", store) if store else ()))
 
 
 def check_client(name: str) -> Client:

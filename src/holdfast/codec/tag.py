@@ -20,7 +20,7 @@ from holdfast.codec.scalars import FLOAT, INT, TEXT, Form, find_form
 from holdfast.codec.type_registry import registration_of
 from holdfast.codec.user_classes import find_record
 from holdfast.limits import VALUE_DEPTH_MAX
-from holdfast.model.markers import Ephemeral
+from holdfast.model.markers import Ephemeral, MarkedText
 
 FACTORIES: Final[dict[str, type]] = {
     kind.__name__: kind for kind in (list, int, dict, set, str, float, tuple, bool, bytes, frozenset)
@@ -253,6 +253,10 @@ def _tag_str(value: str, depth: int, mode: Mode) -> Any:  # noqa: ARG001
     return value if _is_text(value) else {"$": TEXT.tag, **TEXT.write(value)}
 
 
+def _tag_marked(value: MarkedText, depth: int, mode: Mode) -> Any:
+    return _tag_str(str(value), depth, mode)
+
+
 def _tag_ephemeral(value: Ephemeral, depth: int, mode: Mode) -> Any:  # noqa: ARG001
     if not mode.leaves_out:
         raise RefusedError(
@@ -276,6 +280,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {
     int: _tag_int,
     str: _tag_str,
     Ephemeral: _tag_ephemeral,
+    MarkedText: _tag_marked,
 }
 
 

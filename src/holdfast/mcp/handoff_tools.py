@@ -12,7 +12,7 @@ from holdfast.api.store.store import Store
 from holdfast.core.transfer.handoff import markdown, read_document
 from holdfast.errors import Misuse
 from holdfast.mcp.held_runs import HeldRuns
-from holdfast.mcp.parameters import RunName
+from holdfast.mcp.parameters import NewRun, RunName
 from holdfast.mcp.replies import Reply, bullets
 from holdfast.mcp.run_tools import RunTools
 from holdfast.mcp.sdk import Context, session_of
@@ -29,33 +29,27 @@ class HandoffTools:
     async def write_handoff(
         self,
         ctx: Context,
-        to: Annotated[str, Field(description="Who continues: an agent, a team, a person.")] = "",
+        to: Annotated[str, Field(description="Who continues: an agent or a person.")] = "",
         path: Annotated[
-            str | None, Field(description="Also write it to this new file, for another store or machine.")
+            str | None, Field(description="Also write it to this new file (.json), for another store.")
         ] = None,
         seal: Annotated[
             bool,
-            Field(
-                description="Seal this run: nothing more is recorded here, and only the run that accepts "
-                "it continues."
-            ),
+            Field(description="Seal this run: only the run that accepts the handoff continues."),
         ] = False,
         run: RunName = None,
     ) -> Reply:
-        """Write a handoff: a document with which another agent continues. It is kept in the run.
-
-        accept_handoff takes it over.
-        """
+        """Call this when another agent continues the task. It then calls accept_handoff."""
         held = self._holder.get(session_of(ctx), run)
         if path is not None:
             await asyncio.to_thread(_check_free, Path(path))
         document = await held.do(lambda own: own.handoff(to, seal=seal))
         if seal:
             await self._holder.leave(held.name)
-        how = f"accept_handoff(source={held.name!r}, new_run=…) takes it over in this store"
+        how = f"accept_handoff(run={held.name!r}, new_run=…) takes it over in this store"
         if path is not None:
             await asyncio.to_thread(_write, Path(path), document)
-            how += f", accept_handoff(source={path!r}, new_run=…) in any"
+            how += f", accept_handoff(path={path!r}, new_run=…) in any"
         then = "This run is sealed." if seal else "leave_run or finish_run when you are done here."
         text = f"The handoff is written; {how}. {then}\n\n{markdown(document)}"
         facts = {
@@ -70,14 +64,15 @@ class HandoffTools:
     async def accept_handoff(
         self,
         ctx: Context,
-        source: Annotated[
-            str, Field(description="The run that handed over, or the path of a handoff file (….json).")
-        ],
-        new_run: Annotated[str, Field(description="The id of the run that continues with it.")],
+        new_run: NewRun,
+        run: Annotated[str | None, Field(description="The run that handed over.")] = None,
+        path: Annotated[str | None, Field(description="Or the file of its handoff.")] = None,
     ) -> Reply:
-        """Accept another agent's handoff: starts a run with it, and shows its status."""
+        """Continue another agent's task: starts a new run with its handoff, and answers as start_run does."""
         store = self._holder.store
-        document = await asyncio.to_thread(_read, store, source)
+        if (run is None) == (path is None):
+            raise Misuse(problem="accept_handoff needs either run or path", advice="name one of them")
+        document = await asyncio.to_thread(_read, store, run, path)
         accepted = await asyncio.to_thread(lambda: store.accept(document, as_=new_run))
         reply = await self._runs.start_run(ctx, new_run)
         lost = [f"{loss.what} {loss.name}: {loss.why}; {loss.advice}" for loss in accepted.losses]
@@ -121,24 +116,25 @@ def _write(path: Path, document: dict[str, Any]) -> None:
             file.write(dumps(document, option=OPT_INDENT_2))
     except OSError as refused:
         raise Misuse(
-            problem=f"the handoff cannot be written to {path}: {refused}", advice="name a new file"
+            problem=f"the handoff cannot be written to {path}: {refused.strerror or refused}",
+            advice="name a new file",
         ) from None
 
 
-def _read(store: Store, source: str) -> dict[str, Any]:
-    if source.endswith(".json"):
+def _read(store: Store, run: str | None, path: str | None) -> dict[str, Any]:
+    if path is not None:
         try:
-            return read_document(Path(source).read_bytes(), source)
+            return read_document(Path(path).read_bytes(), path)
         except OSError as refused:
             raise Misuse(
-                problem=f"{source} cannot be read: {refused}",
+                problem=f"{path} cannot be read: {refused.strerror or refused}",
                 advice="name the file, or the run that wrote it",
             ) from None
-    found = latest_handoff(store, source)
+    assert run is not None
+    found = latest_handoff(store, run)
     if found is None:
         raise Misuse(
-            problem=f"run {source} has written no handoff",
-            advice="write_handoff in it first; to try something else with its history, "
-            f"fork_run({source!r}, …)",
+            problem=f"run {run} has written no handoff",
+            advice=f"call write_handoff in it first; or fork_run(run={run!r}, …), which needs no handoff",
         )
     return found

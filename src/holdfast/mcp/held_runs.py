@@ -53,8 +53,8 @@ class StepFailed(Exception):
     """The step failed, and certainly did nothing."""
 
 
-class StepUnclear(Exception):
-    """The step failed, and it is unknown whether it did something."""
+class Failure(Exception):
+    """The step failed, and it is unknown whether it did something. The journal shows this name."""
 
 
 class SessionEnded(BaseException):
@@ -260,7 +260,7 @@ class HeldRuns:
         what = f"run {run} is not open here" if run else "this session has no run open"
         raise Misuse(
             problem=f"{what} (open: {known})",
-            advice="call start_run(run=…) first: it starts or resumes; list_runs shows what there is",
+            advice="call start_run(run=…) first: it starts or resumes; resume_context lists the runs",
         )
 
     @property

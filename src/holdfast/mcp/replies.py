@@ -8,8 +8,8 @@ from orjson import dumps
 
 from holdfast.api.served_run import Found
 from holdfast.core.text.value_text import one_line
-from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownRun
-from holdfast.mcp.held_runs import LOST, HeldRuns, StepFailed, StepUnclear
+from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownPoint, UnknownRun
+from holdfast.mcp.held_runs import LOST, Failure, HeldRuns, StepFailed
 from holdfast.mcp.sdk import result
 
 VALUE_CHARS_MAX: Final = 4_000
@@ -18,8 +18,9 @@ VALUE_CHARS_MAX: Final = 4_000
 _HINTS: Final[dict[type, str]] = {
     StepInDoubt: "find out in the outside world whether it happened, then call resolve_step; do not simply "
     "repeat it",
-    RunFinished: "start_run(run=…, reopen=true) opens it again; fork_run makes another run from it",
-    UnknownRun: "list_runs shows what there is; start_run(run=…, goal=…) starts a new one",
+    RunFinished: "start_run(run=…, reopen=true) opens it again",
+    UnknownPoint: "show_run(run=…) lists what is recorded",
+    UnknownRun: "resume_context lists the runs of this store; start_run(run=…, goal=…) starts a new one",
 }
 """Replacements for library hints that are meant for people at a terminal."""
 
@@ -41,7 +42,7 @@ def answering(holder: HeldRuns, tool: Callable[..., Awaitable[Reply]]) -> Callab
     async def answered(*args: Any, **kwargs: Any) -> Any:
         try:
             reply = await tool(*args, **kwargs)
-        except (HoldfastError, StopSignal, StepFailed, StepUnclear) as error:
+        except (HoldfastError, StopSignal, StepFailed, Failure) as error:
             if isinstance(error, LOST):
                 await holder.leave(error.run)
             return refusal(error)
@@ -51,10 +52,10 @@ def answering(holder: HeldRuns, tool: Callable[..., Awaitable[Reply]]) -> Callab
 
 
 def refusal(error: BaseException) -> Any:
-    """The error as an answer: its type, what was refused, and what to do next."""
+    """The error as an answer: what was refused, and what to do next. Programs get its type too."""
     hint = _HINTS.get(type(error)) or str(getattr(error, "hint", ""))
     name = type(error).__name__
-    text = f"{name}: {error}" + (f"\nhint: {hint}" if hint else "")
+    text = f"{error}" + (f"\nhint: {hint}" if hint else "")
     return result(text, {"error": name, "message": str(error), "hint": hint}, is_error=True)
 
 

@@ -7,21 +7,25 @@ from pydantic import Field
 
 from holdfast.api.served_run import Found
 from holdfast.api.store.store import Store
+from holdfast.core.lineage.points import Place, find_event, parse_place
 from holdfast.core.text.value_text import count, one_line
 from holdfast.errors import Misuse, UnknownRun
 from holdfast.mcp.held_runs import HeldRun, HeldRuns
-from holdfast.mcp.parameters import Budget, Json, RunName
+from holdfast.mcp.parameters import Budget, Json, NewRun, RunName, RunPoint
 from holdfast.mcp.replies import Reply, bullets, called, shown
 from holdfast.mcp.sdk import Context, session_of
 from holdfast.model.store_rows import OVER
 from holdfast.views.checkpoints import checkpoint_lines
 from holdfast.views.diff import arrange_diff
+from holdfast.views.event_detail import event_detail
 from holdfast.views.json_shape import as_plain
 from holdfast.views.runs import position_words, run_line
 from holdfast.views.timeline import Timeline
 
 STATE_CHARS_MAX = 2_000
 LOG_LINES = 30
+RUNS_LISTED = 20
+EVENT_CHARS_MAX = 20_000
 _REPEATED: Final = {
     "answer": "The same call is answered from its record.",
     "ask": "A person decides about the same call.",
@@ -40,22 +44,18 @@ class RunTools:
         ctx: Context,
         run: Annotated[
             str,
-            Field(
-                description="The run's id, chosen by you, one per task: 'release-1.4' or 'shop/fix-login'."
-            ),
+            Field(description="The run's id, chosen by you, one for each task: 'release-1.4'."),
         ],
         goal: Annotated[
             str | None,
-            Field(description="What is to be achieved, in a sentence. Needed once, when it is new."),
+            Field(description="With a new run: what is to be achieved, in a sentence."),
         ] = None,
         reopen: Annotated[bool, Field(description="Continue a run that is finished or cancelled.")] = False,
         budget_tokens: Budget = 1_500,
     ) -> Reply:
-        """Start a run, or resume it: the same call does both.
+        """Call this first, in every session and after a crash. It starts the run, or resumes it.
 
-        Call this first, also after a crash or in a new session.
-
-        Answers with what was done, what is in doubt, what is asked and what comes next.
+        Answers with what was done, what is in doubt, what is asked, and your last checkpoint.
         """
         holder, session = self._holder, session_of(ctx)
         known = await asyncio.to_thread(_find_info, holder.store, run)
@@ -66,7 +66,7 @@ class RunTools:
         if is_new and not is_joined:
             facts = {"run": run, "status": "started", "attempt": held.run.attempt}
             return Reply(
-                f"Started run {run}. Record as you go: set_plan, begin_step/finish_step, note, checkpoint.",
+                f"Started run {run}. Record as you go: begin_step before you act, note, checkpoint.",
                 facts,
             )
         text, facts = await self._status_text(held, budget_tokens)
@@ -84,13 +84,14 @@ class RunTools:
         )
 
     async def resume_context(self, ctx: Context, run: RunName = None, budget_tokens: Budget = 2_000) -> Reply:
-        """Where do I stand? What was done, decided and found out, what is in doubt, what comes next.
+        """Call this when you have lost the thread, for example after your context was compacted.
 
-        Reads only.
-
-        Call it whenever you have lost the thread, e.g. after your context was compacted.
+        Answers what was done, decided and found out, what is in doubt, and what comes next. If no run is
+        open, it lists the runs of this store.
         """
-        held = self._holder.get(session_of(ctx), run)
+        held = self._holder.find(session_of(ctx), run)
+        if held is None:
+            return await self._unopened_reply(run, budget_tokens)
         text, facts = await self._status_text(held, budget_tokens)
         return Reply(text, facts)
 
@@ -100,12 +101,12 @@ class RunTools:
         result: Annotated[Json, Field(description="What came of it: a text or data.")] = None,
         run: RunName = None,
     ) -> Reply:
-        """The task is done: record its result. Refused while a step is started or in doubt."""
+        """Call this when the task is done. Refused while a step is begun and not ended, or in doubt."""
         held = self._holder.get(session_of(ctx), run)
         if held.begun:
             named = ", ".join(called(step) for step in held.begun)
             raise Misuse(
-                problem=f"started and not ended: {named}", advice="call finish_step or fail_step for each"
+                problem=f"begun and not ended: {named}", advice="call finish_step or fail_step for each"
             )
         doubtful = [step for step in await held.open_steps() if step.standing == "in_doubt"]
         if doubtful:
@@ -118,9 +119,9 @@ class RunTools:
         return Reply(f"Run {held.name} is finished.", {"run": held.name, "status": "finished"})
 
     async def leave_run(self, ctx: Context, run: RunName = None) -> Reply:
-        """Stop working on the run without finishing it; start_run resumes it, here or elsewhere.
+        """Pause: release the run without finishing it, so that start_run resumes it here or elsewhere.
 
-        Open steps end in doubt.
+        Steps that are begun and not ended are then in doubt.
         """
         held = self._holder.get(session_of(ctx), run)
         begun = held.begun
@@ -135,10 +136,13 @@ class RunTools:
 
     async def list_runs(
         self,
-        prefix: Annotated[str, Field(description="Only ids that begin so.")] = "",
+        prefix: Annotated[str, Field(description="Only ids that begin like this.")] = "",
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
     ) -> Reply:
-        """The runs of this store, newest first, each with its status and goal."""
+        """Find a run whose id you do not know: the runs of this store, newest first, with status and goal."""
+        return await self._list(prefix, limit)
+
+    async def _list(self, prefix: str, limit: int) -> Reply:
         store = self._holder.store
         found = await asyncio.to_thread(lambda: store.overview(prefix=prefix, limit=limit))
         lines = [run_line(one, now=store.now()) for one in found]
@@ -149,61 +153,64 @@ class RunTools:
             + (f": {one_line(line.goal, 120)}" if line.goal else "")
             for line in lines
         ]
-        fields = ("run", "status", "goal", "point", "in_doubt", "open_questions", "attempts")
+        fields = ("run", "status", "goal", "in_doubt", "open_questions", "attempts")
         facts = [{name: getattr(line, name) for name in fields} for line in lines]
         return Reply("\n".join(reply) or "There are no runs yet: start_run begins one.", {"runs": facts})
 
     async def show_run(
         self,
         ctx: Context,
-        run: RunName = None,
-        events: Annotated[int, Field(ge=1, le=200, description="How many of the latest events.")] = LOG_LINES,
+        run: Annotated[
+            str | None,
+            Field(
+                description="A run, or an event in it: 'release-1.4@#12'. Left out: the run that you started "
+                "last."
+            ),
+        ] = None,
+        limit: Annotated[int, Field(ge=1, le=200, description="How many events.")] = LOG_LINES,
     ) -> Reply:
-        """A run's journal: its latest events, one per line. Any run of the store, open here or not."""
-        name = run or self._holder.get(session_of(ctx), None).name
-        return Reply(await asyncio.to_thread(log_text, self._holder.store, name, events))
+        """Read what was recorded: the latest events of any run, or one event in full (RUN@#N)."""
+        place = parse_place(run or self._holder.get(session_of(ctx), None).name)
+        store = self._holder.store
+        if place.is_head:
+            return Reply(await asyncio.to_thread(log_text, store, place.run, limit))
+        return await asyncio.to_thread(_event_reply, store, place)
 
     async def fork_run(
         self,
-        place: Annotated[
-            str,
-            Field(
-                description="A run, or a point in it: 'release-1.4', 'release-1.4@7', 'release-1.4@label'."
-            ),
-        ],
-        new_run: Annotated[str, Field(description="The id of the new run.")],
+        run: RunPoint,
+        new_run: NewRun,
         effects: Annotated[
             Literal["answer", "ask", "again"],
             Field(
-                description="What becomes of an effect that happened after the point, when the new run "
-                "makes exactly the same call: "
-                "answered from its record, decided by a person, or done again."
+                description="If the new run makes a call that was made after the point: answer it from the "
+                "record, ask a person, or do it again."
             ),
         ] = "answer",
     ) -> Reply:
-        """Make another run whose history is this one's up to a point, to try something else.
+        """Try something else: make a new run with the history of this one up to a point.
 
-        Then start_run it.
+        Then call start_run with the new run.
         """
         store = self._holder.store
-        info = await asyncio.to_thread(lambda: store.fork(place, as_=new_run, effects=effects))
-        lines = [f"Forked {info.run} from {place}; start_run(run={info.run!r}) continues it."]
+        info = await asyncio.to_thread(lambda: store.fork(run, as_=new_run, effects=effects))
+        lines = [f"Forked {info.run} from {run}; start_run(run={info.run!r}) continues it."]
         done = [one.step for one in info.behind if one.how == "done"]
         if done:
             lines.append(f"Happened after that point: {', '.join(dict.fromkeys(done))}. {_REPEATED[effects]}")
         doubted = [one.step for one in info.behind if one.how != "done"]
         if doubted:
             lines.append(f"In doubt after that point: {', '.join(dict.fromkeys(doubted))}.")
-        facts = {"run": info.run, "from": place, "effects": effects, "later_effects": done}
+        facts = {"run": info.run, "from": run, "effects": effects}
         return Reply("\n".join(lines), {**facts, "behind": [one._asdict() for one in info.behind]})
 
     async def diff_runs(
         self,
-        a: Annotated[str, Field(description="A run or a point: 'release-1.4@7'.")],
-        b: Annotated[str, Field(description="Another run or point.")],
+        run: RunPoint,
+        other_run: RunPoint,
     ) -> Reply:
-        """The differences between two points of any runs: the state, the events, and where they diverged."""
-        page = arrange_diff(await asyncio.to_thread(self._holder.store.diff, a, b))
+        """Compare two runs, or two points of one: the states, the calls, and where they part."""
+        page = arrange_diff(await asyncio.to_thread(self._holder.store.diff, run, other_run))
         changes = [
             f"{change['op']} {change['path']}: {one_line(shown(change.get('value')))}"
             for change in page.state_patch or []
@@ -216,14 +223,20 @@ class RunTools:
 
     async def search_history(
         self,
-        query: Annotated[str, Field(description='A few words; "in quotes" they must be next to each other.')],
-        run: Annotated[str | None, Field(description="Only in this run; left out: in all.")] = None,
+        query: Annotated[str, Field(description='A few words; "in quotes": next to each other.')],
+        run: Annotated[str | None, Field(description="Only in this run. Left out: in all.")] = None,
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
     ) -> Reply:
-        """Search what was done, thought, decided and found out in all runs."""
+        """Look back: search what was done, decided and found out, in all runs of this store.
+
+        A hit begins with its event, RUN@#N; show_run shows it in full.
+        """
         hits = await asyncio.to_thread(lambda: self._holder.store.search(query, limit, run=run))
         lines = [f"{hit.run}@#{hit.seq} {hit.name or hit.kind}: {one_line(hit.text, 300)}" for hit in hits]
-        return Reply("\n".join(lines) or "Nothing was found.", {"hits": [as_plain(hit) for hit in hits]})
+        return Reply(
+            "\n".join(lines) or "Nothing was found.",
+            {"hits": [{"event": f"{hit.run}@#{hit.seq}", **as_plain(hit)} for hit in hits]},
+        )
 
     # -- parts -----------------------------------------------------------------------------------------------
 
@@ -235,6 +248,19 @@ class RunTools:
         )
         return Reply(text, {"run": run, "status": status})
 
+    async def _unopened_reply(self, run: str | None, budget_tokens: int) -> Reply:
+        """The status of a run that this session has not started; without a name, the runs to choose from."""
+        if run is not None:
+            context = await asyncio.to_thread(self._holder.store.context, run, budget_tokens)
+            text = f"Run {run} is not open here; start_run(run={run!r}) continues it.\n\n{context.text}"
+            return Reply(text, {"run": run, "status": "not_open", "context": context.text})
+        known = await self._list("", RUNS_LISTED)
+        if not (known.facts or {})["runs"]:
+            return known
+        return Reply(
+            f"No run is open here. start_run(run=…) continues one of these:\n{known.text}", known.facts
+        )
+
     async def _status_text(self, held: HeldRun, budget_tokens: int) -> tuple[str, dict[str, Any]]:
         """The status of the run: first what to do about it, then its story."""
         left = await held.open_steps()
@@ -244,16 +270,16 @@ class RunTools:
         doubts = [step for step in left if step.standing == "in_doubt"]
         lines = [
             *bullets(
-                "In doubt. Find out whether each happened, then call resolve_step:",
+                "In doubt. Do not repeat them; find out whether each happened, then call resolve_step:",
                 [_doubt(step) for step in doubts],
             ),
-            *bullets("Started here and not ended yet:", [called(step) for step in held.begun]),
+            *bullets("Begun here and not ended yet:", [called(step) for step in held.begun]),
             *bullets(
-                "Cut off, and safe to start again:",
+                "Cut off, and safe to begin again:",
                 [called(step) for step in left if step.standing == "cut_off"],
             ),
             *bullets(
-                "Asked, get_answer checks for the answer:",
+                "Asked of a person, and not answered yet:",
                 [f"{asked.id}: {one_line(asked.question)}" for asked in questions],
             ),
             *bullets(
@@ -287,7 +313,20 @@ class RunTools:
             return []
         label = f" {lines[-1].label!r}" if lines[-1].label else ""
         state = await asyncio.to_thread(lambda: held.run.state)
-        return [f"State at checkpoint {lines[-1].point}{label}: {shown(state, STATE_CHARS_MAX)}"]
+        return [f"Your last checkpoint, #{lines[-1].seq}{label}: {shown(state, STATE_CHARS_MAX)}"]
+
+
+def _event_reply(store: Store, place: Place) -> Reply:
+    """One event in full. Raises UnknownPoint or PointPruned."""
+    if place.seq is not None:  # a rewind may have moved it to another run
+        place = place._replace(run=store.run_with(place.run, place.seq))
+    events = store.events(place.run)
+    event = find_event(events, place)
+    if event is None:
+        raise store.absence(place, events, store.get(place.run).head)
+    detail = event_detail(place.run, event, store.content(event))
+    title = f"{place.run}@#{event.seq} {detail.what} {detail.name}".rstrip()
+    return Reply(f"{title}\n{shown(as_plain(detail.body), EVENT_CHARS_MAX)}", as_plain(detail))
 
 
 def log_text(store: Store, run: str, latest: int) -> str:

@@ -15,13 +15,16 @@ try:
     if TYPE_CHECKING:
         from mcp.server.mcpserver import Context
         from mcp.server.mcpserver import MCPServer as Server
+        from mcp.server.mcpserver.exceptions import ResourceError, ToolError
     else:
         try:
             from mcp.server.mcpserver import Context
             from mcp.server.mcpserver import MCPServer as Server
+            from mcp.server.mcpserver.exceptions import ResourceError, ToolError
         except ModuleNotFoundError:
             from mcp.server.fastmcp import Context
             from mcp.server.fastmcp import FastMCP as Server
+            from mcp.server.fastmcp.exceptions import ResourceError, ToolError
 except ImportError as error:
     raise AdapterNotInstalled(
         adapter="mcp", package="mcp", extra="mcp", problem=str(error), advice=""
@@ -30,27 +33,30 @@ except ImportError as error:
 __all__ = [
     "PATH",
     "Context",
+    "ResourceError",
     "Server",
+    "ToolError",
     "add_tool",
     "client_of",
     "http_app",
-    "make_server",
+    "protocol_error",
     "result",
     "session_of",
+    "set_version",
+    "with_schema",
 ]
 
 PATH: Final = "/mcp"
 """The path of a server over HTTP."""
 STDIO: Final = "stdio"
+_INVALID_PARAMS: Final = -32602
 
 
-def make_server(instructions: str) -> Server:
-    """A server without tools. It logs only errors, to stderr."""
-    server = Server("holdfast", instructions=instructions, log_level="WARNING")
+def set_version(server: Server) -> None:
+    """Let the server report Holdfast's version to clients: 1.x reports that of the SDK."""
     lowlevel = getattr(server, "_mcp_server", None) or getattr(server, "_lowlevel_server", None)
-    if lowlevel is not None:  # 1.x reports the version of the SDK to clients unless it is set here
+    if lowlevel is not None:
         lowlevel.version = __version__
-    return server
 
 
 def add_tool(server: Server, function: Callable[..., Any], *, title: str, reads: bool) -> None:
@@ -62,9 +68,29 @@ def add_tool(server: Server, function: Callable[..., Any], *, title: str, reads:
     server.add_tool(
         function,
         title=title,
+        description=" ".join((function.__doc__ or "").split()),
         annotations=ToolAnnotations.model_validate(hints),
         structured_output=False,
     )
+
+
+def with_schema(tool: Any, short: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """The tool as clients list it, with its arguments' schema changed by this function."""
+    field = "input_schema" if hasattr(tool, "input_schema") else "inputSchema"
+    return tool.model_copy(update={field: short(getattr(tool, field))})
+
+
+def protocol_error(message: str, uri: str) -> Exception:
+    """The error with which a request is answered that names something that does not exist."""
+    error = {"code": _INVALID_PARAMS, "message": message, "data": {"uri": uri}}
+    try:
+        from mcp.shared.exceptions import MCPError
+    except ImportError:
+        from mcp.shared.exceptions import McpError  # type: ignore[attr-defined]
+        from mcp.types import ErrorData
+
+        return McpError(ErrorData.model_validate(error))  # type: ignore[no-any-return]
+    return MCPError(_INVALID_PARAMS, message, error["data"])
 
 
 def result(text: str, facts: dict[str, Any] | None, *, is_error: bool) -> CallToolResult:

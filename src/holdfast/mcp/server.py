@@ -1,20 +1,26 @@
 """The server: its tools, resources and prompts, the same for both versions of the SDK."""
 
+from collections.abc import Callable, Iterable
 from importlib.resources import files
+from inspect import signature
 from typing import Any, Final
 from urllib.parse import unquote
 
 from orjson import OPT_INDENT_2, dumps
+from pydantic import ValidationError
 
 from holdfast.api.store.store import Store
 from holdfast.core.lineage.points import find_event, parse_place
+from holdfast.core.text.close_names import did_you_mean
 from holdfast.core.transfer.handoff import markdown
-from holdfast.errors import Misuse, UnknownPoint
+from holdfast.errors import HoldfastError, Misuse, UnknownPoint
 from holdfast.mcp import sdk
+from holdfast.mcp.arguments import short_schema, unknown_arguments, wrong_arguments
 from holdfast.mcp.handoff_tools import HandoffTools, handoffs_of, latest_handoff
 from holdfast.mcp.held_runs import HeldRuns
 from holdfast.mcp.note_tools import NoteTools
-from holdfast.mcp.replies import answering
+from holdfast.mcp.people_tools import PeopleTools
+from holdfast.mcp.replies import answering, refusal
 from holdfast.mcp.run_tools import RunTools, log_text
 from holdfast.mcp.step_tools import StepTools
 from holdfast.views.checkpoints import checkpoint_lines
@@ -23,42 +29,47 @@ from holdfast.views.runs import run_line
 
 INSTRUCTIONS: Final = (
     "Holdfast keeps a durable record of your work, so that a crash or a new session resumes it instead of "
-    "repeating it. Call start_run(run, goal) first, in every session: it starts or resumes, and tells what "
-    "is done, in doubt and next. Call begin_step before anything that must not happen twice, act only on "
-    "'go', then finish_step or fail_step. Note decisions and discoveries, checkpoint at milestones, "
-    "finish_run at the end."
+    "repeating it. Call start_run(run, goal) first, in every session: it starts or resumes, and says what "
+    "is done, in doubt and next. If you do not know the run's id, resume_context lists the runs. Call "
+    "begin_step before anything that must not happen twice, act only on 'go', then finish_step or "
+    "fail_step. Note decisions and discoveries, checkpoint at milestones, finish_run at the end."
 )
-READING: Final = frozenset(
-    {"resume_context", "list_runs", "show_run", "diff_runs", "search_history", "recall"}
-)
-TOOLS: Final = {
+CORE: Final = {
     "start_run": "Start or resume a run",
     "resume_context": "Where do I stand?",
     "begin_step": "Begin a step",
     "finish_step": "Finish a step",
     "fail_step": "Fail a step",
     "resolve_step": "Settle a step in doubt",
+    "note": "Note a decision, discovery or thought",
+    "checkpoint": "Save a checkpoint",
+    "search_history": "Search history",
+    "show_run": "Show a run's journal",
+    "finish_run": "Finish a run",
+}
+"""What every client gets: with these an agent survives its session, and looks back."""
+TOOLS: Final = {
+    **CORE,
+    "leave_run": "Leave a run",
+    "list_runs": "List runs",
     "record_step": "Record a step that is done",
-    "note": "Note a thought, decision, discovery or promise",
-    "settle_promise": "Keep or break a promise",
     "set_plan": "Set the plan",
     "add_artifact": "Add an artifact",
-    "checkpoint": "Save a checkpoint",
     "ask_person": "Ask a person",
     "get_answer": "Get a person's answer",
-    "list_runs": "List runs",
-    "show_run": "Show a run's journal",
-    "fork_run": "Fork a run",
-    "diff_runs": "Compare two runs",
-    "search_history": "Search history",
+    "make_promise": "Make a promise",
+    "settle_promise": "Keep or break a promise",
     "remember": "Remember a fact",
     "recall": "Recall facts",
+    "fork_run": "Fork a run",
+    "diff_runs": "Compare two runs",
     "write_handoff": "Write a handoff",
     "accept_handoff": "Accept a handoff",
-    "finish_run": "Finish a run",
-    "leave_run": "Leave a run",
 }
-"""The tools with their titles, in the order that clients list them."""
+"""All tools with their titles, in the order that clients list them."""
+READING: Final = frozenset(
+    {"resume_context", "list_runs", "show_run", "diff_runs", "search_history", "recall"}
+)
 RUNS_SHOWN: Final = 100
 LOG_LINES: Final = 200
 
@@ -68,14 +79,84 @@ def skill() -> str:
     return files("holdfast.mcp").joinpath("SKILL.md").read_text(encoding="utf-8")
 
 
-def build(holder: HeldRuns) -> sdk.Server:
-    """A server that works for clients through this holder."""
-    server = sdk.make_server(INSTRUCTIONS)
+class RecordServer(sdk.Server):
+    """A server of the SDK whose refusals are written for a model: plain, and with the next move."""
+
+    def __init__(self) -> None:
+        super().__init__("holdfast", instructions=INSTRUCTIONS, log_level="WARNING")
+        sdk.set_version(self)
+        self._takes: dict[str, list[str]] = {}
+        """The names of each tool's arguments."""
+
+    def offer(self, name: str, tool: Callable[..., Any]) -> None:
+        """Add a tool."""
+        self._takes[name] = [one for one in signature(tool).parameters if one != "ctx"]
+        sdk.add_tool(self, tool, title=TOOLS[name], reads=name in READING)
+
+    async def list_tools(self) -> list[Any]:
+        """The tools, with schemas that say no more than they must."""
+        return [sdk.with_schema(tool, short_schema) for tool in await super().list_tools()]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool. Unknown tools and arguments that do not fit are refused."""
+        if name not in self._takes:
+            return refusal(_unknown_tool(name, self._takes))
+        takes = self._takes[name]
+        unknown = [given for given in arguments if given not in takes]
+        if unknown:
+            return refusal(unknown_arguments(name, unknown, takes))
+        try:
+            return await super().call_tool(name, arguments, *_given(context))
+        except sdk.ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                problems: list[Any] = error.__cause__.errors(include_url=False)
+                return refusal(wrong_arguments(name, problems))
+            raise
+
+    async def read_resource(self, uri: Any, context: Any = None) -> Any:
+        """Read a resource. What does not exist is an error of the protocol that says so."""
+        try:
+            return await super().read_resource(uri, *_given(context))
+        except (sdk.ResourceError, ValueError) as error:
+            refused = _refused(error)
+            if refused is None and "Unknown resource" not in str(error):
+                raise
+            message = (
+                str(refused) if refused else f"there is no resource {uri}; holdfast://runs lists the runs"
+            )
+            raise sdk.protocol_error(message, str(uri)) from None
+
+
+def _given(context: Any) -> tuple[Any, ...]:
+    """The context as an argument; 1.x has it elsewhere."""
+    return () if context is None else (context,)
+
+
+def _refused(error: BaseException) -> HoldfastError | None:
+    """The refusal of ours for which the SDK raised its own error."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, HoldfastError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def _unknown_tool(name: str, offered: Iterable[str]) -> Misuse:
+    if name in TOOLS:
+        return Misuse(
+            problem=f"this server does not offer {name}", advice="`holdfast mcp --all` offers every tool"
+        )
+    meant = did_you_mean(name, offered)
+    return Misuse(problem=f"there is no tool {name!r}", advice=meant or f"there are {', '.join(offered)}")
+
+
+def build(holder: HeldRuns, *, all_tools: bool = False) -> RecordServer:
+    """A server that works for clients through this holder, with the core tools or with all."""
+    server = RecordServer()
     runs = RunTools(holder)
-    groups = (runs, StepTools(holder), NoteTools(holder), HandoffTools(holder, runs))
-    for name, title in TOOLS.items():
+    groups = (runs, StepTools(holder), NoteTools(holder), PeopleTools(holder), HandoffTools(holder, runs))
+    for name in TOOLS if all_tools else CORE:
         tool = next(getattr(group, name) for group in groups if hasattr(group, name))
-        sdk.add_tool(server, answering(holder, tool), title=title, reads=name in READING)
+        server.offer(name, answering(holder, tool))
     _add_resources(server, holder.store)
     _add_prompts(server)
     return server

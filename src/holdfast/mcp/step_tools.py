@@ -6,7 +6,7 @@ from pydantic import Field
 
 from holdfast.api.served_run import Found, take_in
 from holdfast.errors import Misuse, StepInDoubt
-from holdfast.mcp.held_runs import HeldRun, HeldRuns, StepFailed, StepUnclear
+from holdfast.mcp.held_runs import Failure, HeldRun, HeldRuns, StepFailed
 from holdfast.mcp.parameters import Arguments, Effect, Json, RunName, StepName, StepRef
 from holdfast.mcp.replies import Reply, called, shown
 from holdfast.mcp.sdk import Context, client_of, session_of
@@ -25,15 +25,15 @@ class StepTools:
         arguments: Arguments = None,
         effect: Effect = "once",
         again: Annotated[
-            bool, Field(description="Do it once more on purpose, though it is recorded as done.")
+            bool, Field(description="Do it once more on purpose, though it is done already.")
         ] = False,
         run: RunName = None,
     ) -> Reply:
-        """Before you act on the outside world: record the intent. Act only if the answer is 'go'.
+        """Call this before you do something that must not happen twice.
 
-        Then call finish_step or fail_step. Answers 'go' with the step's number; 'already done' with the
-        recorded result; or 'in doubt' if an earlier attempt was cut off in it: check the outside world and
-        call resolve_step. Example: begin_step("publish package", {"package": "acme", "version": "1.4.0"}).
+        Answers 'go': do it, then call finish_step or fail_step. 'Already done': do not do it, use the
+        recorded result. 'In doubt': an earlier attempt was cut off in it; find out whether it happened, then
+        call resolve_step.
         """
         held = self._holder.get(session_of(ctx), run)
         async with held.turn:
@@ -43,41 +43,36 @@ class StepTools:
         self,
         ctx: Context,
         step: StepRef,
-        result: Annotated[Json, Field(description="The result, short: a later session reads it.")] = None,
+        result: Annotated[
+            Json, Field(description="What came of it, short: a later session reads it.")
+        ] = None,
         run: RunName = None,
     ) -> Reply:
-        """The step that you have begun is done: record its result.
-
-        From now on it is never repeated by accident.
-        """
+        """Call this when the step that you have begun is done: it is then never repeated by accident."""
         held = self._holder.get(session_of(ctx), run)
         begun = await _begun(held, step)
         done = await held.report(begun.seq, lambda report: report.set_result(result))
-        facts = {"status": "done", "step": begun.seq, "point": done.point}
-        return _with_loop_warning(
-            held, Reply(f"Done: {called(begun)} is recorded, point {done.point}.", facts)
-        )
+        facts = {"status": "done", "step": begun.seq, "point": _point(held, done)}
+        return _with_loop_warning(held, Reply(f"Done: {called(begun)} is recorded.", facts))
 
     async def fail_step(
         self,
         ctx: Context,
         step: StepRef,
-        error: Annotated[
-            str, Field(description="What went wrong, as it was reported: 'HTTP 403: token expired'.")
-        ],
+        error: Annotated[str, Field(description="What went wrong: 'HTTP 403: token expired'.")],
         happened: Annotated[
             Literal["no", "unknown"],
             Field(
-                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it "
-                "did; it is in doubt."
+                description="no: it certainly did nothing, and may be begun again. unknown: perhaps it did "
+                "(a timeout); it is then in doubt."
             ),
         ] = "unknown",
         run: RunName = None,
     ) -> Reply:
-        """The step that you have begun failed. Say whether it may still have done something."""
+        """Call this when the step that you have begun failed. Say whether it may have happened."""
         held = self._holder.get(session_of(ctx), run)
         begun = await _begun(held, step)
-        reported = StepFailed(error) if happened == "no" or begun.effect != "once" else StepUnclear(error)
+        reported = StepFailed(error) if happened == "no" or begun.effect != "once" else Failure(error)
         try:
             await held.report(begun.seq, lambda report: report.set_exception(reported))
         except StepFailed:
@@ -95,17 +90,17 @@ class StepTools:
         step: StepRef,
         outcome: Annotated[
             Literal["done", "not_done"],
-            Field(description="done: it did happen. not_done: it certainly did not, and may be begun again."),
+            Field(description="done: it happened. not_done: it certainly did not, and may be begun again."),
         ],
         evidence: Annotated[
             str, Field(min_length=1, description="How you know: 'npm view acme@1.4.0 shows it'.")
         ],
-        result: Annotated[Json, Field(description="With done: what the step would have returned.")] = None,
+        result: Annotated[Json, Field(description="With done: what came of it.")] = None,
         run: RunName = None,
     ) -> Reply:
-        """Settle a step that is in doubt, after you have checked the outside world.
+        """Settle a step that is in doubt, after you have found out whether it happened.
 
-        Never guess: if you cannot tell, ask_person.
+        Never guess: if you cannot find out, ask a person.
         """
         held = self._holder.get(session_of(ctx), run)
         doubtful = await _doubtful(held, step)
@@ -130,14 +125,13 @@ class StepTools:
         result: Annotated[Json, Field(description="What came of it, short.")] = None,
         effect: Effect = "read",
         again: Annotated[
-            bool, Field(description="Record it once more, though the same is already recorded.")
+            bool, Field(description="Record it once more, though the same is recorded.")
         ] = False,
         run: RunName = None,
     ) -> Reply:
-        """Record a step that is already done: something you have read, built, tested, or could safely repeat.
+        """Record something that you have done and could safely repeat: read, built, tested.
 
-        For what must not happen twice call begin_step before you act. Example: record_step("run tests",
-        {"command": "pytest -q"}, "212 passed"). Called again with the same result, it records nothing twice.
+        For what must not happen twice call begin_step before you act.
         """
         held = self._holder.get(session_of(ctx), run)
         async with held.turn:
@@ -151,7 +145,7 @@ async def _begin(
 ) -> Reply:
     found = await held.find(name, arguments)
     if found is not None and found.standing == "done" and effect != "read" and not again:
-        return _already_done(found)
+        return _already_done(held, found)
     if found is not None and found.standing == "in_doubt":
         return _in_doubt(found)
     if found is not None and found.standing == "running" and not again:
@@ -179,11 +173,9 @@ async def _record(
     found = await held.find(name, arguments)
     if found is not None and not again:
         if found.standing == "done" and found.value == value and not found.is_pruned:
-            return Reply(
-                f"Recorded before, the very same: {called(found)}, point {found.point}.", _done_facts(found)
-            )
+            return Reply(f"Recorded before, the very same: {called(found)}.", _done_facts(held, found))
         if found.standing == "done" and effect != "read":
-            return _already_done(found)
+            return _already_done(held, found)
         if found.standing == "in_doubt":
             return _in_doubt(found)
         if found.standing == "running":
@@ -193,33 +185,38 @@ async def _record(
             )
     done = await held.record(name, arguments, value, effect, again=again)
     return Reply(
-        f"Recorded: {called(done)}, point {done.point}.",
-        {"status": "recorded", "step": done.seq, "point": done.point},
+        f"Recorded: {called(done)}.",
+        {"status": "recorded", "step": done.seq, "point": _point(held, done)},
     )
 
 
-def _already_done(step: Found) -> Reply:
+def _already_done(held: HeldRun, step: Found) -> Reply:
     came_to = (
         "what it returned is not kept any more" if step.is_pruned else f"it returned: {shown(step.value)}"
     )
     where = f" ({step.reason})" if step.reason else ""
     text = (
-        f"Already done, do not repeat it: {called(step)}{where}; {came_to}. again=true if it is to be "
-        "done once more on purpose."
+        f"Already done, do not repeat it: {called(step)}{where}; {came_to}. Only if it is to happen once "
+        "more on purpose: again=true."
     )
-    return Reply(text, _done_facts(step))
+    return Reply(text, _done_facts(held, step))
 
 
-def _done_facts(step: Found) -> dict[str, Any]:
-    return {"status": "already_done", "step": step.seq, "point": step.point, "result": step.value}
+def _done_facts(held: HeldRun, step: Found) -> dict[str, Any]:
+    return {"status": "already_done", "step": step.seq, "point": _point(held, step), "result": step.value}
+
+
+def _point(held: HeldRun, step: Found) -> str | None:
+    """The end of a step as a point in its run; None where the run has no event of it."""
+    return f"{held.name}@#{step.end_seq}" if step.end_seq else None
 
 
 def _in_doubt(step: Found) -> Reply:
     key = f" Its idempotency key: {step.idempotency_key}." if step.idempotency_key else ""
     text = (
-        f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Check the outside world, "
-        f"then resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you cannot tell, "
-        f"ask_person.{key}"
+        f"In doubt, do not repeat it: {called(step)} was begun and {step.reason}. Find out whether it "
+        f"happened, then resolve_step(step={step.seq}, outcome='done' or 'not_done', evidence=…); if you "
+        f"cannot find out, ask a person.{key}"
     )
     facts = {
         "status": "in_doubt",

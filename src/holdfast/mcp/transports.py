@@ -25,11 +25,11 @@ _SHUTDOWN_S: Final = 2
 """How long open requests may take when the server ends; streams never end by themselves."""
 
 
-async def serve_stdio(store: Store) -> None:
+async def serve_stdio(store: Store, *, all_tools: bool = False) -> None:
     """Serve the client at the other end of stdin and stdout, until it disconnects."""
     holder = HeldRuns(store, os.getcwd())  # noqa: PTH109
     reply = _end_signal()
-    serving = asyncio.create_task(build(holder).run_stdio_async())
+    serving = asyncio.create_task(build(holder, all_tools=all_tools).run_stdio_async())
     ending = asyncio.create_task(reply.wait())
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     await holder.leave_all()
@@ -44,7 +44,9 @@ async def serve_stdio(store: Store) -> None:
     os._exit(0)
 
 
-async def serve_http(store: Store, port: int, token: str, ready: Callable[[str], None]) -> None:
+async def serve_http(
+    store: Store, port: int, token: str, ready: Callable[[str], None], *, all_tools: bool = False
+) -> None:
     """Serve clients of this machine that have the token, until a signal ends it. Raises OSError.
 
     ``ready`` gets the address.
@@ -60,7 +62,7 @@ async def serve_http(store: Store, port: int, token: str, ready: Callable[[str],
         # uvicorn re-raises a signal when it is done; this keeps it from ending us before we have left our
         # runs
         _end_signal()
-        app = Guard(sdk.http_app(build(holder)), token, address)
+        app = Guard(sdk.http_app(build(holder, all_tools=all_tools)), token, address)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_S)
         ready(f"http://{address}{sdk.PATH}")
         try:

@@ -1,7 +1,7 @@
 """Marks that a program puts on values and functions to tell Holdfast how to treat them."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -21,6 +21,44 @@ def ephemeral(value: T) -> T:
     The called function gets the value itself; identity and journal do not see it.
     """
     return cast("T", Ephemeral(value))
+
+
+class MarkedText(str):
+    """Text with a mark that only this process sees.
+
+    It equals the plain text, and is pickled, serialized and recorded as plain text.
+    """
+
+    __slots__ = ("mark",)
+    mark: str
+
+    def __new__(cls, text: str, mark: str) -> Self:
+        """The text with its mark."""
+        made = super().__new__(cls, text)
+        made.mark = mark
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """As the plain text: a text class with an ``__eq__`` of its own is asked first."""
+        return str(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        """As ``__eq__``."""
+        return str(self) != other
+
+    __hash__ = str.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The plain text."""
+        return str, (str(self),)
+
+    def __copy__(self) -> Self:
+        """Itself: a copy in this process keeps the mark."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """As ``__copy__``."""
+        return self
 
 
 class Neutral:

@@ -175,7 +175,7 @@ class Status:
     SEALED: Final = "sealed"
     """Must not act: it was moved elsewhere, or is the copy of a run that acts elsewhere."""
     IMPORTING: Final = "importing"
-    """Incomplete: its import is running, or was interrupted."""
+    """Incomplete: its import, or the fork that makes it, is running or was interrupted."""
 
 
 OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})

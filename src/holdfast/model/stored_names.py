@@ -22,7 +22,7 @@ _ROWS: Final = (
         "holdfast.errors",
         (
             "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken "
-            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
+            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
@@ -124,7 +124,10 @@ _ROWS: Final = (
     ("holdfast.workers", "holdfast.api.worker", "Report Worker worker"),
 )
 
-_RENAMED: Final = {"holdfast.model.calls:Treatment": "CallOptions"}
+_RENAMED: Final = {
+    "holdfast.mcp.holding:StepUnclear": "Failure",
+    "holdfast.model.calls:Treatment": "CallOptions",
+}
 """What a class is called today, where that is no longer the name in stores."""
 
 

@@ -49,8 +49,8 @@ _WORDS: Final = {
     Status.FINISHED: "",
     Status.CANCELLED: 'it was cancelled; if_finished="reopen" in its program opens it again',
     Status.IDLE: "no step is running; the program that owns it continues it",
-    Status.IMPORTING: "it is incomplete: repeat the same `holdfast import`, `holdfast copy` or `holdfast "
-    "erase`",
+    Status.IMPORTING: "it is incomplete: repeat the same `holdfast import`, `holdfast copy`, `holdfast fork` "
+    "or `holdfast erase`",
 }
 """Advice for statuses without a command to type."""
 _AGAIN: Final = "start its program again: it resumes where it was"

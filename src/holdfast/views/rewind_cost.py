@@ -14,16 +14,24 @@ from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.value_text import count, span
 
 _STAYS: Final = frozenset({"done", "in_doubt", "cut_off"})
+_EFFECTS: Final = frozenset({"once", "idempotent"})
 
 
 class RewindCost(NamedTuple):
-    """What a run has recorded behind an event. ``effects`` are its once steps: these are not thrown away."""
+    """What a run has recorded behind an event. ``effects`` are not thrown away: they stay known."""
 
     place: str
+    """The run and the event; of a child that goes along, the run alone."""
     steps: int
     spent: ModelCost
     took_s: float
     effects: tuple[StepLine, ...]
+    children: tuple["RewindCost", ...] = ()
+    """The same for each child that was begun behind the event."""
+
+    def all_effects(self) -> list[tuple[str, StepLine]]:
+        """The effects of the run and of these children, each with its run."""
+        return [(one.place.partition("@")[0], line) for one in (self, *self.children) for line in one.effects]
 
     def words(self, verb: str = "throws away") -> str:
         """``throws away 4 model calls, 480 tokens, $0.0018 and 2 other steps, 1.2 s; 2 effects stay``."""
@@ -40,9 +48,9 @@ def rewind_cost(run: str, events: Sequence[Event], seq: int) -> RewindCost:
     """What a run has recorded behind an event."""
     behind = [line for line in list_steps(events) if line.started_seq > seq and line.what == "step"]
     before = fold([event for event in events if event.seq <= seq])
-    effects = tuple(line for line in behind if line.effect == "once" and line.outcome in _STAYS)
+    effects = tuple(line for line in behind if line.effect in _EFFECTS and line.outcome in _STAYS)
     return RewindCost(
-        f"{run}@#{seq}",
+        f"{run}@#{seq}" if seq else run,
         len(behind),
         bill(since(BUDGET.of(fold(events)).spent, BUDGET.of(before).spent)),
         sum(line.took_s or 0.0 for line in behind if line.depth == 0 and line not in effects),

@@ -139,9 +139,11 @@ def attempt(
             client = holdfast.wrap(plain, **{"patience": QUICK, **options})
             if driver.is_async:
                 async with holdfast.run(run, store=url, **enter) as awaited:
-                    return await work(Agent(driver, client, awaited))
-            with holdfast.run(run, store=url, **enter) as blocking:
-                return await work(Agent(driver, client, blocking))
+                    result = await work(Agent(driver, client, awaited))
+            else:
+                with holdfast.run(run, store=url, **enter) as blocking:
+                    result = await work(Agent(driver, client, blocking))
+            return result
         finally:
             await driver.close(plain)
 

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from crewai import Agent, Crew, Process, Task
 from crewai.flow.flow import Flow, listen, start
@@ -24,9 +25,10 @@ DIE = Path("die")
 
 
 def note(line: str) -> None:
-    """Write down, durably enough for a SIGKILL, that something really happened."""
+    """Write down, durably enough for a SIGKILL, that something really happened; die there, if it was ordered."""
     with LEDGER.open("a") as ledger:
         ledger.write(line + "\n")
+    at(f"line {len(LEDGER.read_text().splitlines())}")
 
 
 def at(place: str) -> None:
@@ -64,7 +66,8 @@ class Scripted(BaseLLM):
         if not self.native:
             seen = text.count("Observation: ") - 1  # the prompt tells how to write one
         at(f"{role}:{seen}:before")
-        note(f"ask {role} {seen} {from_task.description if from_task else ''}")
+        about = from_task.description if from_task else "" if from_agent else crc32(text.encode())
+        note(f"ask {role} {seen} {about}")
         with llm_call_context():
             answer = self.script(role, seen, text)
             if self.stream and isinstance(answer, str):
@@ -217,6 +220,20 @@ class Pipeline(Flow):
         return [found, durable(crew).kickoff().raw]
 
 
+def remembering_crew(*, is_default: bool = False) -> Crew:
+    """The two tasks, in a crew that remembers; with CrewAI's own storage and analysis, if that is wanted."""
+    from tests.adapters.crewai.remembered import default_memory, memory
+
+    return crew_of(**default_memory()) if is_default else crew_of(memory=memory())
+
+
+def reviewed_crew() -> Crew:
+    """The two tasks; a person reviews the first."""
+    crew = crew_of()
+    crew.tasks[0].human_input = True
+    return crew
+
+
 INPUTS = {"topic": "kelp"}
 
 
@@ -234,4 +251,21 @@ MODES: dict[str, Callable[..., Any]] = {
     "managed": lambda d: d(managed_crew(), effects={"pay": "idempotent"}).kickoff(),
     "side_by_side": lambda d: d(side_by_side(), effects={"pay": "idempotent"}).kickoff(),
     "flow": lambda d: d(Pipeline()).kickoff(),
+    "memory": lambda d: d(remembering_crew()).kickoff(inputs=INPUTS),
+    "default_memory": lambda d: d(remembering_crew(is_default=True)).kickoff(inputs=INPUTS),
+    "async_memory": lambda d: asyncio.run(d(remembering_crew()).akickoff(inputs=INPUTS)),
 }
+
+
+def forked(d: Any) -> Any:
+    """The crew; and, once there is a file ``fork``, the same in the fork with other inputs."""
+    is_fork = Path("fork").exists()
+    kicked = d(crew_of(), run="try-b") if is_fork else d(crew_of())
+    return kicked.kickoff(inputs={"topic": "rock"} if is_fork else INPUTS)
+
+
+OTHERS: dict[str, Callable[..., Any]] = {
+    "reviewed": lambda d: d(reviewed_crew()).kickoff(inputs=INPUTS),
+    "forked": forked,
+}
+"""Those that are more than one kickoff."""

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
@@ -49,7 +49,7 @@ def config_of(thread: str, **more: str) -> Any:
     return {"configurable": {"thread_id": thread, **more}}
 
 
-def adding(saver: HoldfastSaver, line: str = "said") -> Any:
+def adding(saver: BaseCheckpointSaver[Any], line: str = "said") -> Any:
     """A graph whose one node adds a line."""
     builder: Any = StateGraph(Lines)
     builder.add_node("add", lambda _: {"lines": [line]})
@@ -315,7 +315,7 @@ def test_what_follows_a_refused_checkpoint_is_refused_too() -> None:
     """A turn that goes on all the same, as some versions of LangGraph do, would make a chain that begins nowhere."""
     saver = new_saver()
     adding(saver).invoke({"lines": []}, config_of("t"))
-    following = config_of("t", checkpoint_ns="", checkpoint_id="refused", __holdfast_read="")
+    following = config_of("t", checkpoint_ns="", checkpoint_id="refused", __pregel_task_id="of a turn")
     with pytest.raises(holdfast.ChainMoved, match="refused"):
         saver.put(following, empty_checkpoint(), {"source": "loop", "step": 3}, {})
 

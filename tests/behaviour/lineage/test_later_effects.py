@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.journal.journal import read_all
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import later_effects
 from holdfast.model.event_fields import contents_of
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
@@ -91,16 +91,52 @@ def test_as_often_as_it_happened_and_no_more(url: str) -> None:
 
 
 def test_again_makes_it_again_under_a_new_key(url: str) -> None:
-    """As it was before there was a choice; also for what an origin of the origin has behind its point."""
+    """As it was before there was a choice."""
+    enter(url, "a", trip)
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b", effects="again")
+    enter(url, "b", trip)
+    assert len(made) == len({key for _, key in made}) == 2
+
+
+def test_again_is_about_the_effects_that_are_listed_with_it(url: str) -> None:
+    """What an earlier fork has listed stays answered, unless this one lists it too: then it was claimed behind the point.
+
+    Seen before: it was made again, though ``behind`` was empty.
+    """
     enter(url, "a", trip)
     store = holdfast.store(url)
     store.fork("a@1", as_="b")
-    info = store.fork("b", as_="c", effects="again")
-    enter(url, "c", trip)
-    store.fork("a@1", as_="d", effects="again")
-    enter(url, "d", trip)
-    assert info.behind == ()
-    assert len(made) == len({key for _, key in made}) == 3
+    assert store.fork("b", as_="c", effects="again").behind == ()
+    assert store.rewind(f"b@#{store.get('b').head}", effects="again").behind == ()
+    for name in ("b", "c"):
+        enter(url, name, trip)
+    assert len(made) == 1
+    claimed = next(event.seq for event in store.events("c") if event.kind == "step.settled")
+    point = max(event.seq for event in store.events("c") if event.seq < claimed - 1)
+    assert [one.step for one in store.fork(f"c@#{point}", as_="d", effects="again").behind] == ["pay"]
+    for _ in range(2):
+        enter(url, "d", trip)
+    assert len(made) == len({key for _, key in made}) == 2
+
+
+def test_again_in_a_child_is_about_the_effects_that_are_listed_with_it(url: str) -> None:
+    """An effect of a child that the first fork has listed is answered in the second one, which does not list it."""
+
+    def body(run: holdfast.Run) -> Any:
+        run.step("plan", len, "a trip")
+        with holdfast.run("kid"):
+            return unverified("ada")
+
+    enter(url, "a", body)
+    store = holdfast.store(url)
+    assert [one.step for one in store.fork("a@1", as_="b").behind] == ["pay"]
+    assert store.fork("b", as_="c", effects="again").behind == ()
+    enter(url, "c", body)
+    assert len(made) == 1
+    assert [one.step for one in store.fork("a@1", as_="d", effects="again").behind] == ["pay"]
+    enter(url, "d", body)
+    assert len(made) == 2
 
 
 def test_asked_a_person_decides_and_no_verifier(url: str) -> None:
@@ -385,7 +421,7 @@ def test_at_the_head_a_fork_is_still_one_row(url: str) -> None:
     info = holdfast.store(url).fork("a", as_="b")
     assert info.behind == ()
     assert open_store(url).read_events("b", limit=10) == []
-    assert fork_and_rewind.entries_behind(open_store(url), "a", holdfast.store(url).get("a").head) == []
+    assert later_effects.entries_behind(open_store(url), "a", holdfast.store(url).get("a").head) == []
 
 
 def test_the_choice_is_one_of_three(url: str) -> None:
@@ -458,3 +494,46 @@ def test_a_handoff_of_a_fork_that_does_them_again_brings_none(url: str, tmp_path
     other.accept(document, as_="taker")
     enter(other.url, "taker", lambda run: trip(run, "ada"))
     assert len({key for _, key in made}) == 2
+
+
+def capturing(run: holdfast.Run, notes: list[str], *people: str) -> list[str]:
+    """Each call captures a list, which may have grown since."""
+    run.step("plan", len, "a trip")
+
+    def book(to: str) -> str:
+        made.append((to, ",".join(notes)))
+        return f"{to} booked"
+
+    return [run.once("book", book, to) for to in people]
+
+
+def test_other_captured_data_is_a_question(url: str) -> None:
+    """The same effect with the same given arguments, by a function that has captured other data, is not made unasked.
+
+    Before, it was another call, and was made a second time without a question.
+    """
+    enter(url, "a", lambda run: capturing(run, ["x"], "ada"))
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b")
+    with pytest.raises(holdfast.StepInDoubt, match="captured"):
+        enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada"))
+    assert made == [("ada", "x")]
+    store.resolve("b", "book", "done", value="ada booked")
+    assert enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada")) == ["ada booked"]
+    assert made == [("ada", "x")]
+    # One effect answers one call: the next one is another effect.
+    assert enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada", "ada")) == ["ada booked"] * 2
+    assert made == [("ada", "x"), ("ada", "x,y")]
+
+
+def test_other_arguments_are_another_effect(url: str) -> None:
+    """A fork that does something else is not asked, and neither is a call that its origin never made."""
+    enter(url, "a", lambda run: capturing(run, ["x"], "ada"))
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b")
+    assert enter(url, "b", lambda run: capturing(run, ["y"], "bob")) == ["bob booked"]
+    store.fork("a@1", as_="c", effects="again")
+    assert enter(url, "c", lambda run: capturing(run, ["y"], "ada")) == ["ada booked"]
+    store.fork("a@1", as_="d")
+    assert enter(url, "d", lambda run: capturing(run, ["x"], "ada", "bob")) == ["ada booked", "bob booked"]
+    assert [to for to, _ in made] == ["ada", "bob", "ada", "bob"]

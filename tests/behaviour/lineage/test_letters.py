@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import rewind
 from holdfast.model.store_rows import inbox_space
 from holdfast.stores.url import open_store
 
@@ -119,7 +119,7 @@ def test_killed_before_the_head_moves_the_run_has_its_letters(
         def killed(*_: Any, **__: Any) -> None:
             raise Stop
 
-        patch.setattr(fork_and_rewind, "_append_all", killed)
+        patch.setattr(rewind, "append_all", killed)
         store.rewind(place)
     assert len(letters(url, "m")) == 1
     assert store.rewind(place).kept == "m~2"

@@ -255,7 +255,7 @@ def test_rewinding_twice_and_forking_what_was_left_behind(url: str) -> None:
 
 def test_kept_branches_and_series_are_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the bound a typed error says so, and nothing is changed."""
-    monkeypatch.setattr("holdfast.engine.lineage.fork_and_rewind.BRANCHES_MAX", 1)
+    monkeypatch.setattr("holdfast.engine.lineage.rewind.BRANCHES_MAX", 1)
     monkeypatch.setattr("holdfast.engine.run.open.SERIES_RUNS_MAX", 1)
     attempt(url, three)
     holdfast.store(url).rewind("a@2")

@@ -8,7 +8,7 @@ import pytest
 from tests.support.stores import over_shared_stores
 
 import holdfast
-from holdfast.engine.memory import remember
+from holdfast.engine.memory import run_memory
 
 
 @pytest.fixture
@@ -181,8 +181,8 @@ def test_a_record_of_an_earlier_version_answers_too(url: str, monkeypatch: pytes
 
     store = holdfast.store(url)
     with monkeypatch.context() as patch:
-        before = remember._identity
-        patch.setattr(remember, "_identity", lambda fact, run: before(fact, run or "m"))
+        before = run_memory._identity
+        patch.setattr(run_memory, "_identity", lambda fact: before(fact, "m"))
         with holdfast.run("m", store=store) as run:
             id_ = body(run)
     store.memory.forget(id_)
@@ -191,6 +191,28 @@ def test_a_record_of_an_earlier_version_answers_too(url: str, monkeypatch: pytes
         with holdfast.run(name, store=store) as run:
             assert body(run) == id_
     assert store.memory.list() == []
+
+
+def test_a_discovery_of_an_earlier_version_is_kept_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its identity has the event of the discovery: killed before the run was finished, the mark is found again."""
+
+    def body(run: holdfast.Run) -> None:
+        run.discover("The sky is green.")
+        run.finish(remember=True)
+
+    store = holdfast.store(url)
+    with monkeypatch.context() as patch:
+        before = run_memory._identity
+        patch.setattr(run_memory, "_identity", lambda fact: before(fact, "", fact.event))
+        with holdfast.run("m", store=store) as run:
+            body(run)
+    (known,) = store.memory.list()
+    store.memory.forget(known.id)
+    store.fork(f"m@#{store.get('m').head - 1}", as_="f")
+    with holdfast.run("f", store=store) as run:
+        body(run)
+    assert store.memory.list() == []
+    assert [event.name for event in store.events("f")].count("remembered") == 1
 
 
 def test_facts_with_other_values_supersede_each_other(url: str) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.context.context import context_of
 from holdfast.engine.journal.blob_content import BoundedReader, read_blob
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory import facts as facts_
-from holdfast.engine.memory.remember import _for_context
+from holdfast.engine.memory.run_memory import _for_context
 from holdfast.stores.port import StorePort
 from holdfast.testing.relay_store import Relay
 

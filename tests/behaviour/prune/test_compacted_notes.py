@@ -121,6 +121,66 @@ def test_what_was_carried_counts_for_the_next_policy(url: str) -> None:
     assert texts(store) == discovered(2, 3)
 
 
+@pytest.mark.parametrize("compact_events", [0, None, 1_000])
+def test_a_tighter_policy_reaches_them_at_once(url: str, compact_events: int | None) -> None:
+    """Also where there is nothing else to compact: the plan says how many go, and nothing else of the run changes.
+
+    Before, they stayed until the next compaction, and the plan did not mention them.
+    """
+    store = holdfast.store(url)
+    base = compacted(store)
+    tighter = ALL._replace(reasoning=Keep(last=3), compact_events=compact_events)
+    (planned,) = store.prune("r", policy=tighter, dry_run=True).runs
+    assert [(part.what, part.number, part.why) for part in planned.goes] == [
+        ("thoughts and the like", 3, "beyond the policy")
+    ]
+    assert texts(store) == discovered(0, 1, 2)
+    assert store.prune("r", policy=tighter).runs[0].goes == planned.goes
+    assert noted(store) == [(text, (base,)) for text in discovered(1, 2)]
+    assert len(texts(store, section="decided")) == 1
+    assert store.prune("r", policy=tighter).runs[0].goes == ()
+    with pytest.raises(KeyError), holdfast.run("r", store=store) as run:
+        work(run, 1)
+        raise KeyError
+    assert texts(store) == discovered(1, 2, 3)
+
+
+def test_every_compacted_event_loses_them(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label keeps a compacted event of its own before it. The text is gone from there, too, and from the contents."""
+    monkeypatch.setattr(prune_run, "VALUE_INLINE_BYTES_MAX", 10)
+    store = holdfast.store(url)
+    with pytest.raises(KeyError), holdfast.run("r", store=store) as run:
+        work(run)
+        run.checkpoint({"i": 3}, label="three")
+        for i in range(3, 6):
+            run.discover(f"road {i} is closed")
+            run.checkpoint({"i": i + 1})
+        raise KeyError
+    store.prune("r", policy=ALL)
+    assert len([event for event in store.events("r") if event.kind == Kind.COMPACTED]) == 2
+    store.fork("r@three", as_="f")
+    store.prune("r", policy=ALL._replace(reasoning=Keep(last=0)))
+    assert texts(store) == texts(store, "f") == []
+    assert store.search("road closed", run="r") == []
+    with holdfast.run("f", store=store) as run:
+        assert run.restore({"i": 0}) == {"i": 3}
+
+
+def test_a_policy_reaches_them_while_the_run_is_held(url: str) -> None:
+    """The program that holds the run prunes with its own policy, and goes on counting as before."""
+    store = holdfast.store(url)
+    compacted(store)
+    tighter = ALL._replace(reasoning=Keep(last=0), compact_events=None)
+    with pytest.raises(KeyError), holdfast.run("r", store=store, retention=tighter) as run:
+        work(run, 0)
+        for i in range(120):
+            run.checkpoint({"i": i})
+        raise KeyError
+    assert texts(store) == texts(store, section="decided") == []
+    with holdfast.run("r", store=store, retention=tighter) as run:
+        assert run.restore({"i": 0}) == {"i": 119}
+
+
 def test_a_limit_bounds_what_is_carried(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Newest first: a run that restores stays bounded, however long it runs. One that is too long is passed over."""
     monkeypatch.setattr(note_fold, "COMPACTED_NOTES_MAX", 6)

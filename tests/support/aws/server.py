@@ -79,12 +79,12 @@ class Server:
         assert PYTHON.exists(), f"{PYTHON} is not there: run `make .venv-aws/.ready`"
         told = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self._port), "SERVICES": "dynamodb,s3"}
         self._child = child = subprocess.Popen(
-            [PYTHON, "-c", _MINDFUL + _SERVERS[self._server]],
+            [PYTHON, "-P", "-c", _MINDFUL + _SERVERS[self._server]],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **told, **self._settings},
-            cwd="/tmp",
+            cwd="/tmp",  # where it leaves its files; with -P it imports nothing that lies there
         )
         atexit.register(_end, child)
         deadline = time.monotonic() + _START_S

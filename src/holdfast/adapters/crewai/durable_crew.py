@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from crewai.agents.agent_builder.base_agent import BaseAgent  # pyright: ignore[reportMissingImports]
+from crewai.core.providers import human_input  # pyright: ignore[reportMissingImports]
 from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
 
+from holdfast.adapters.crewai.human_input import JournaledReview
 from holdfast.adapters.crewai.kickoff_session import SESSION, Session, crew_place
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.crewai.wrapped_classes import mixin_of
@@ -16,14 +18,18 @@ from holdfast.adapters.shared.journaled_calls import RunPosition
 from holdfast.adapters.shared.turns import scoped
 from holdfast.api.enter import Opening
 from holdfast.api.enter import run as enter_run
-from holdfast.api.store.store import Store
+from holdfast.api.store.store import Store, session_at
+from holdfast.codec.values import canonical
+from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.engine.log import log
-from holdfast.errors import Misuse
+from holdfast.errors import InputsChanged, Misuse
 from holdfast.model.calls import Effect
 
 T = TypeVar("T")
 BLOCKING: Final = {"kickoff", "kickoff_for_each"}
 AWAITING: Final = {"kickoff_async", "akickoff", "kickoff_for_each_async", "akickoff_for_each"}
+
+_INPUTS: Final = "kickoff inputs"
 
 
 def durable(
@@ -43,7 +49,7 @@ def durable(
     of ``holdfast.run``.
     """
     if run is not None:
-        return Durable(subject, effects, partial(enter_run, run, store=store), options)
+        return Durable(subject, effects, partial(enter_run, run, store=store), options, store)
     if store is not None or options:
         raise Misuse(
             problem="durable(...) was given a store or options, and no run to use them for",
@@ -61,10 +67,11 @@ class Durable(Generic[T]):
         effects: Mapping[str, Effect] | None,
         enter: Callable[..., Opening] | None = None,
         options: Mapping[str, Any] | None = None,
+        store: Any = None,
     ) -> None:
-        """``enter`` gives the run to enter, with ``options``; without it, the current run is used."""
+        """``enter`` gives the run in ``store``, with ``options``; without it, the current run is used."""
         self._subject, self._effects = subject, effects
-        self._enter, self._options = enter, options or {}
+        self._enter, self._options, self._store = enter, options or {}, store
         self._block: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -112,7 +119,12 @@ class Durable(Generic[T]):
     def _running(self, inputs: Any) -> Iterator[list[Any]]:
         """Enters the run; the caller puts the output into the list."""
         made: list[Any] = []
-        with self._opening(inputs) as run:
+        with ExitStack() as stack:
+            try:
+                run = stack.enter_context(self._opening(inputs))
+            except InputsChanged as changed:
+                run = stack.enter_context(self._opening_of_fork(changed))
+                check_inputs_of_fork(run.options(key=_INPUTS).step(_INPUTS, lambda: inputs), inputs, changed)
             with self._session():
                 yield made
             if run is not None:
@@ -121,7 +133,13 @@ class Durable(Generic[T]):
     @asynccontextmanager
     async def _running_async(self, inputs: Any) -> AsyncIterator[list[Any]]:
         made: list[Any] = []
-        async with self._opening(inputs) as run:
+        async with AsyncExitStack() as stack:
+            try:
+                run = await stack.enter_async_context(self._opening(inputs))
+            except InputsChanged as changed:
+                run = await stack.enter_async_context(self._opening_of_fork(changed))
+                first = await run.options(key=_INPUTS).step(_INPUTS, lambda: inputs)
+                check_inputs_of_fork(first, inputs, changed)
             with self._session():
                 yield made
             if run is not None:
@@ -130,13 +148,26 @@ class Durable(Generic[T]):
     def _opening(self, inputs: Any) -> Any:
         return nullcontext() if self._enter is None else self._enter(**{"inputs": inputs, **self._options})
 
+    def _opening_of_fork(self, changed: InputsChanged) -> Any:
+        """The fork, without the origin's inputs: what they change in its calls is no drift.
+
+        Raises the error again if the run is no fork.
+        """
+        row = session_at(self._store).store.find_run(changed.run)
+        if self._enter is None or changed.what != "inputs" or row is None or row.origin is None:
+            raise changed
+        return self._enter(**{**self._options, "inputs": None, "on_drift": "warn"})
+
     @contextmanager
     def _session(self) -> Iterator[None]:
         subject: Any = self._subject
         around = SESSION.get()
         streams = bool(getattr(subject, "stream", False))
         seam = RunPosition.get("a durable kickoff")
-        with Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session:
+        with (
+            Session(seam, self._effects, mixin_of, is_streamed=streams).current() as session,
+            _reviewed(session),
+        ):
             if isinstance(subject, Crew):
                 session.check_effects(subject)
                 labels = session.hold_crew(subject, "" if around is None else crew_place(subject))
@@ -148,6 +179,7 @@ class Durable(Generic[T]):
                 with scoped(session.seam, step_name(subject.role), is_agent=True):
                     yield
             else:
+                session.hold_memory(getattr(subject, "memory", None))
                 with _crews_held(session):
                     yield
 
@@ -181,6 +213,21 @@ class Durable(Generic[T]):
 
 
 @contextmanager
+def _reviewed(session: Session) -> Iterator[None]:
+    """Ask for reviews in the run, unless the program has a way of its own."""
+    own = human_input._provider.get()  # noqa: SLF001 - ``get_provider`` would set one
+    if own is not None and type(own) is not human_input.SyncHumanInputProvider:
+        yield
+        return
+    token = human_input.set_provider(JournaledReview(session))
+    try:
+        yield
+    finally:
+        if isinstance(human_input.get_provider(), JournaledReview):  # a stream may be left in another context
+            human_input.reset_provider(token)
+
+
+@contextmanager
 def _crews_held(session: Session) -> Iterator[None]:
     """Holds every crew that a flow kicks off. Before CrewAI 1.15, wrap each one: ``durable(crew)``."""
     try:
@@ -201,6 +248,13 @@ def _crews_held(session: Session) -> Iterator[None]:
 
     with scoped_hooks({InterceptionPoint.EXECUTION_START: [begin]}):
         yield
+
+
+def check_inputs_of_fork(first: Any, inputs: Any, changed: InputsChanged) -> None:
+    """InputsChanged for other inputs than those with which a fork was first kicked off."""
+    before, now = ({"inputs": one} for one in (first, inputs))
+    if canonical(before, what=_INPUTS) != canonical(now, what=_INPUTS):
+        raise InputsChanged(run=changed.run, what="inputs", diff=arguments_diff(before, now)) from None
 
 
 def told(output: Any) -> Any:

@@ -1,6 +1,6 @@
 """One kickoff in a run: the objects it holds of a crew, the scopes of its tasks, and what stopped it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
@@ -8,22 +8,29 @@ from itertools import count
 from typing import Any, Final
 
 from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissingImports]
+from crewai.utilities.planning_handler import CrewPlanner  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
-from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of
+from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
+from holdfast.adapters.shared.swallowed_stops import SwallowedStops
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import StopSignal
+from holdfast.errors import Misuse
 from holdfast.model.calls import CallOptions, Effect
 
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
 _LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
 _ELSEWHERE: Final = ("mcps", "apps")
 """Attributes that give an agent tools which are unknown before its task starts."""
+
+_REFUSED: Final = {
+    "a2a": "a remote agent does its work",
+    "adapted_agent": "another framework makes its model calls",
+}
 
 
 def session_of(thing: Any) -> "Session | None":
@@ -32,7 +39,7 @@ def session_of(thing: Any) -> "Session | None":
     return SESSION.get() or only_holder(thing)
 
 
-class Session:
+class Session(SwallowedStops):
     """One kickoff in a run."""
 
     def __init__(
@@ -44,8 +51,8 @@ class Session:
         is_streamed: bool,
     ) -> None:
         """``is_streamed``: CrewAI works in its own thread, and reports to the reader of the stream."""
+        super().__init__()
         self._seam, self.is_streamed = seam, is_streamed
-        self.stop: StopSignal | None = None
         self.places: dict[int, tuple[str, str]] = {}
         self.copies = count(1)
         self._effects: dict[str, Effect] = {
@@ -66,34 +73,36 @@ class Session:
         """
         token = SESSION.set(self)
         try:
-            yield self
-        except Exception as error:
-            if self.stop is not None:
-                raise self.stop from error
-            raise
+            with self.raised_at_end():
+                yield self
         finally:
             if SESSION.get() is self:  # a stream may be left in another context than it was entered
                 SESSION.reset(token)
             self._hold.let_go()
-        if self.stop is not None:
-            raise self.stop
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Make a call, unless the run was stopped; remember a stop-signal of this call."""
-        if self.stop is not None:
-            raise self.stop
-        try:
-            yield
-        except StopSignal as stop:
-            self.stop = self.stop or stop
-            raise
 
     def mark(self, name: str, **content: Any) -> None:
         """Record what the crew does besides its calls; a replay consumes it."""
         told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
         with self.guarded(), self.seam.entered() as here:
             drive(mark(here.held, BLOCKING, name, told))
+
+    def aside(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        perform: Callable[[], Any],
+        call_options: CallOptions = ASIDE,
+    ) -> Any:
+        """A step of CrewAI itself, that is no action of the agent."""
+        with self.guarded():
+            return self.seam.tool(call_options, name, given, perform)
+
+    async def aside_async(
+        self, name: str, given: Mapping[str, Any], perform: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """As ``aside``, awaiting."""
+        with self.guarded():
+            return await self.seam.tool_async(ASIDE, name, given, perform)
 
     def call_options(self, name: str) -> CallOptions:
         """The options of the tool of this name."""
@@ -104,14 +113,16 @@ class Session:
 
         Returns the tasks' names.
         """
-        for name in ("manager_llm", *(("planning_llm",) if crew.planning else ())):
+        if crew.planning:
+            crew.planning_llm = CrewPlanner([], crew.planning_llm).planning_agent_llm  # or the default
+        for name in ("manager_llm", "planning_llm"):
             if isinstance(getattr(crew, name), str):
                 setattr(crew, name, create_llm(getattr(crew, name)))
         agents, tools = _agents_and_tools(crew)
         self.hold_agent(crew, tools)
         for agent in agents:
             self.hold_agent(agent)
-        self._hold.take(crew, *crew.tasks)
+        self.hold(crew, *crew.tasks)
         labels: list[str] = []
         for task in crew.tasks:
             label = step_name(task.name or task.description[:60])
@@ -119,14 +130,32 @@ class Session:
             self.places[id(task)] = (place, labels[-1])
         return labels
 
+    def hold(self, *things: Any) -> None:
+        """Hold objects."""
+        self._hold.take(*things)
+
     def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
-        """Hold an agent's LLMs, its own tools, and those that it gets for a task."""
+        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task.
+
+        Misuse for an agent that calls no LLM of CrewAI.
+        """
         fields = getattr(
             agent, "__dict__", {}
         )  # bypasses the descriptors, which warn about deprecated fields
+        for name, whose in _REFUSED.items():
+            if fields.get(name):
+                raise Misuse(
+                    problem=f"the agent {agent.role!r} has {name}: {whose}, which Holdfast cannot record",
+                    advice=f"leave {name} out, or call that agent inside of a tool",
+                )
         planner = getattr(fields.get("planning_config"), "llm", None)
         llms = [fields.get(name) for name in _LLMS]
-        self._hold.take(*llms, planner, *(fields.get("tools") or ()), *tools)
+        self.hold(*llms, planner, fields.get("knowledge"), *(fields.get("tools") or ()), *tools)
+        self.hold_memory(fields.get("memory"))
+
+    def hold_memory(self, memory: Any) -> None:
+        """Hold a memory; of a part of a memory, the whole."""
+        self.hold(getattr(memory, "_memory", None) or memory)
 
     def check_effects(self, crew: Any) -> None:
         """Misuse for an effect of a tool that the crew does not have."""

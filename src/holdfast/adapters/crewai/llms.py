@@ -1,8 +1,10 @@
 """LLMs whose answers are journaled, with their usage."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
+from hashlib import sha256
 from threading import Lock
 from typing import Any, Final
 
@@ -10,6 +12,9 @@ from crewai.llms.base_llm import BaseLLM, llm_call_context  # pyright: ignore[re
 
 from holdfast.adapters.crewai.kickoff_session import Session, session_of
 from holdfast.adapters.crewai.llm_requests import ask_of, bound, heard, told, usage_of
+from holdfast.adapters.crewai.memories import add, count_usage, is_counted
+from holdfast.adapters.shared.turns import scoped
+from holdfast.codec.values import canonical
 from holdfast.engine.llm.model_call import Answer
 
 _meter: ContextVar["Exchange | None"] = ContextVar("holdfast crewai exchange", default=None)
@@ -24,30 +29,32 @@ class DurableLLM:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Answer from the journal, or ask the model and journal the answer."""
+        perform = partial(super().call, *args, **kwargs)  # type: ignore[misc]
         exchange = Exchange.of(self, bound(args, kwargs))
         if exchange is None:
-            return super().call(*args, **kwargs)  # type: ignore[misc]
+            return perform()
 
         def make(_: Any) -> Any:
             with exchange.metered():
-                exchange.answer = super(DurableLLM, self).call(*args, **kwargs)  # type: ignore[misc]
+                exchange.answer = perform()
             return told(exchange.answer, exchange.usage)
 
-        with exchange.session.guarded():
+        with exchange.session.guarded(), exchange.placed():
             return exchange.conclude(exchange.session.seam.model(exchange.ask, make))
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """As ``call``, awaiting."""
+        perform = partial(super().acall, *args, **kwargs)  # type: ignore[misc]
         exchange = Exchange.of(self, bound(args, kwargs))
         if exchange is None:
-            return await super().acall(*args, **kwargs)  # type: ignore[misc]
+            return await perform()
 
         async def make(_: Any) -> Any:
             with exchange.metered():
-                exchange.answer = await super(DurableLLM, self).acall(*args, **kwargs)  # type: ignore[misc]
+                exchange.answer = await perform()
             return told(exchange.answer, exchange.usage)
 
-        with exchange.session.guarded():
+        with exchange.session.guarded(), exchange.placed():
             return exchange.conclude(await exchange.session.seam.model_async(exchange.ask, make))
 
     def _track_token_usage_internal(self, usage_data: dict[str, Any]) -> None:
@@ -56,7 +63,7 @@ class DurableLLM:
             before = dict(counters)
             super()._track_token_usage_internal(usage_data)  # type: ignore[misc]
             if exchange is not None and exchange.llm is self:
-                _add(exchange.usage, _difference(before, counters))
+                add(exchange.usage, _difference(before, counters))
 
 
 class Exchange:
@@ -79,6 +86,13 @@ class Exchange:
             return None
         return cls(llm, given, session)
 
+    def placed(self) -> AbstractContextManager[None]:
+        """Enter the place of the call: inside of a memory's step, calls in any order have their own."""
+        if not is_counted():
+            return nullcontext()
+        digest = sha256(canonical(self.ask.request, what="request")).hexdigest()[:16]
+        return scoped(self.session.seam, f"analysis {digest}")
+
     @contextmanager
     def metered(self) -> Iterator[None]:
         """Measures the usage of the call: from the LLM's report or, if it has none, from its counters."""
@@ -94,11 +108,12 @@ class Exchange:
 
         One from the journal counts its usage too, and is streamed in one piece.
         """
+        count_usage(usage_of(answer.value))
         if not answer.is_replayed:
             return self.answer
         llm, given = self.llm, self._given
         with _counting:
-            _add(self._counters(), usage_of(answer.value))
+            add(self._counters(), usage_of(answer.value))
         controller = getattr(given.get("from_agent"), "_rpm_controller", None)
         if controller is not None:  # a replayed answer is no request of this minute
             controller._current_rpm = max(0, controller._current_rpm - 1)  # noqa: SLF001 - it has no other way to be told
@@ -121,8 +136,3 @@ def _streams(llm: Any) -> bool:
 
 def _difference(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
     return {name: number - before.get(name, 0) for name, number in now.items()}
-
-
-def _add(counters: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
-        counters[name] = counters.get(name, 0) + number

@@ -10,18 +10,25 @@ from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 from crewai.crew import Crew  # pyright: ignore[reportMissingImports]
+from crewai.knowledge.knowledge import Knowledge  # pyright: ignore[reportMissingImports]
 from crewai.llms.base_llm import BaseLLM  # pyright: ignore[reportMissingImports]
+from crewai.memory.unified_memory import Memory  # pyright: ignore[reportMissingImports]
 from crewai.task import Task  # pyright: ignore[reportMissingImports]
 from crewai.tools.agent_tools.base_agent_tools import BaseAgentTool  # pyright: ignore[reportMissingImports]
 from crewai.tools.base_tool import BaseTool, Tool  # pyright: ignore[reportMissingImports]
+from crewai.tools.memory_tools import (  # pyright: ignore[reportMissingImports]
+    RecallMemoryTool,
+    RememberTool,
+)
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.kickoff_session import SESSION, Session, place_of, session_of
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.crewai.llms import DurableLLM
+from holdfast.adapters.crewai.memories import DurableKnowledge, DurableMemory
 from holdfast.adapters.shared.journaled_calls import is_step, storable
 from holdfast.adapters.shared.turns import scoped
 from holdfast.engine.sync_async import is_async
@@ -33,10 +40,14 @@ def mixin_of(thing: Any) -> type | None:
     """The mixin that makes an object durable; None if it is not a part of a crew."""
     if isinstance(thing, BaseTool):
         return DurableFunction if isinstance(thing, Tool) and type(thing).run is Tool.run else DurableTool
-    for kind, mixin in ((Task, DurableTask), (Crew, DurableCrew), (BaseLLM, DurableLLM)):
+    for kind, mixin in _MIXINS:
         if isinstance(thing, kind):
             return mixin
     return DurableLLM if callable(getattr(thing, "call", None)) else None
+
+
+_MADE_OF_STEPS: Final = (RecallMemoryTool, RememberTool)
+"""Tools of CrewAI whose own calls are the steps."""
 
 
 class DurableTool:
@@ -46,7 +57,7 @@ class DurableTool:
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         perform, session = partial(super()._run, *args, **kwargs), session_of(self)  # type: ignore[misc]
-        if session is None:
+        if session is None or isinstance(self, _MADE_OF_STEPS):
             return perform()
         if isinstance(self, BaseAgentTool):
             return _delegated(session, self, kwargs, perform)
@@ -172,9 +183,34 @@ def _task(task: Any, agent: Any, tools: Any) -> Iterator[list[Any]]:
 
 
 class DurableCrew:
-    """A crew whose copies (``kickoff_for_each`` makes them) are durable too, each in its own scope."""
+    """A crew whose copies (``kickoff_for_each`` makes them) are durable too, each in its own scope.
+
+    CrewAI validates a crew again for each of its agents, and makes its memory and knowledge again.
+    """
 
     __slots__ = ()
+
+    @property
+    def _memory(self) -> Any:
+        memory, session = self.__pydantic_private__["_memory"], SESSION.get()  # type: ignore[attr-defined]
+        if session is not None:
+            session.hold_memory(memory)
+        return memory
+
+    def query_knowledge(self, *args: Any, **kwargs: Any) -> Any:
+        """As the crew does it, with its knowledge held."""
+        self._hold_knowledge()
+        return super().query_knowledge(*args, **kwargs)  # type: ignore[misc]
+
+    async def aquery_knowledge(self, *args: Any, **kwargs: Any) -> Any:
+        """As ``query_knowledge``, awaiting."""
+        self._hold_knowledge()
+        return await super().aquery_knowledge(*args, **kwargs)  # type: ignore[misc]
+
+    def _hold_knowledge(self) -> None:
+        session = SESSION.get()
+        if session is not None:
+            session.hold(self.knowledge)  # type: ignore[attr-defined]
 
     def copy(self) -> Any:
         """The copy, held by the session."""
@@ -203,3 +239,12 @@ def _passed_on() -> Iterator[None]:
         if session is None or not session.is_streamed:
             raise
         raise RuntimeError("the run has stopped") from stop
+
+
+_MIXINS: Final = (
+    (Task, DurableTask),
+    (Crew, DurableCrew),
+    (BaseLLM, DurableLLM),
+    (Memory, DurableMemory),
+    (Knowledge, DurableKnowledge),
+)

@@ -2,13 +2,14 @@
 
 A thread is a run, a namespace is one of its chains, a checkpoint is a link of it, and writes are pending with
 a link. It decides who may continue a checkpoint that another writer has already continued: a caller that
-asked for it by id. LangGraph passes the config of what it read to ``put``, so that config carries the id,
-under ``__holdfast_read``.
+asked for it by id. LangGraph passes the config of what it read to ``put``, so the id in that config is marked
+with how the checkpoint was found.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from random import random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -30,12 +31,13 @@ from holdfast.adapters.langgraph.thread_ids import PREFIX, run_of, thread_of
 from holdfast.api.store.store import Store, session_at, store_at
 from holdfast.core.threads.chains import Chains, Link, settled
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage.fork import fork
 from holdfast.engine.run.open import Entry
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
 from holdfast.limits import CHAIN_WAIT_S, RUN_PAGE_MAX
 from holdfast.model.events import Event
+from holdfast.model.markers import MarkedText
 from holdfast.model.store_rows import RunRow
 
 if TYPE_CHECKING:
@@ -44,14 +46,17 @@ if TYPE_CHECKING:
 
     from langgraph.checkpoint.base import DeltaChannelHistory  # since 4.1
 
-_READ: Final = "__holdfast_read"
+_CHOSEN: Final = "chosen"
+"""The mark on the id of a checkpoint that its reader asked for by id."""
+_LATEST: Final = "latest"
+"""The mark on the id of a checkpoint that its reader found as the latest."""
 _COUNTERS: Final = "counters_since_delta_snapshot"
 _NAMES: Final = frozenset({"v", "id", "ts", "channel_versions", "versions_seen", "updated_channels"})
 """The fields of a checkpoint that are names and numbers."""
 _THREADS_KEPT: Final = 1_000
 
 
-class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAsyncContextManager):  # type: ignore[type-arg]  # as LangGraph's own
+class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAsyncContextManager):  # type: ignore[type-arg]  # as LangGraph's own
     """Threads that survive: on SQLite, PostgreSQL, DynamoDB or in memory, blocking and async."""
 
     def __init__(
@@ -83,6 +88,16 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
     async def __aexit__(self, *_: object) -> None:
         """As ``__exit__``."""
 
+    def get_next_version(self, current: Any, channel: None = None) -> Any:
+        """The version after this one: numbers, or LangGraph's texts in a thread that came from another saver.
+
+        A text is the number with leading zeros and a random part, which keeps the versions of two branches
+        apart in savers that store values by version.
+        """
+        if not isinstance(current, str):
+            return super().get_next_version(current, channel)
+        return f"{int(current.split('.')[0]) + 1:032}.{random():016}"  # noqa: S311 - not a secret
+
     # -- read ------------------------------------------------------------------------------------------------
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -94,7 +109,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             events = [] if link is None else [*chains.pending(link.chain, link.id)]
         if link is None or not link.is_seen:
             return None
-        return self._tuple(conf["thread_id"], run, link, events, read=id_ or "")
+        return self._tuple(conf["thread_id"], run, link, events, _CHOSEN if id_ else _LATEST)
 
     def list(
         self,
@@ -120,7 +135,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
                     name in metadata and metadata[name] == value for name, value in (filter or {}).items()
                 ):
                     left = None if left is None else left - 1
-                    yield self._tuple(thread_id, run, link, events, read=link.id)
+                    yield self._tuple(thread_id, run, link, events, _CHOSEN)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -155,7 +170,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
 
     @without_collecting()
     def _tuple(
-        self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], *, read: str
+        self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], mark: str
     ) -> CheckpointTuple:
         values, about = self.values, run.about(link)
         place = {"thread_id": str(thread_id), "checkpoint_ns": link.chain}
@@ -167,7 +182,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             "channel_values": {name: values.revived(part) for name, part in run.state(link).items()},
         }
         return CheckpointTuple(
-            {"configurable": {**place, "checkpoint_id": link.id, _READ: read}},
+            {"configurable": {**place, "checkpoint_id": MarkedText(link.id, mark)}},
             checkpoint,
             values.revived(about["metadata"]),
             {"configurable": {**place, "checkpoint_id": link.parent}} if link.parent else None,
@@ -207,7 +222,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
         return NewLink(
             chain,
             checkpoint["id"],
-            parent,
+            None if parent is None else str(parent),
             {name: values.plain(part) for name, part in state.items()},
             {
                 "checkpoint": {n: part if n in _NAMES else values.plain(part) for n, part in rest.items()},
@@ -234,7 +249,8 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             for index, (channel, value) in enumerate(writes)
         ]
         run = self.run(conf["thread_id"])
-        run.attach(conf.get("checkpoint_ns", ""), conf["checkpoint_id"], task, path, entries, wait_s=wait_s)
+        place = conf.get("checkpoint_ns", ""), str(conf["checkpoint_id"])
+        run.attach(*place, task, path, entries, wait_s=wait_s)
 
     # -- threads ---------------------------------------------------------------------------------------------
 
@@ -251,7 +267,7 @@ class HoldfastSaver(BaseCheckpointSaver[int], AbstractContextManager, AbstractAs
             raise UnknownPoint(
                 run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
             )
-        fork_and_rewind.fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
+        fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -400,13 +416,14 @@ def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMe
     """Whether the caller of ``put`` knows that others may continue the same checkpoint."""
     if parent is None and conf.get("checkpoint_ns"):
         return True  # a subgraph that starts again: the graph around it decides whether that is right
-    if _READ in conf:
-        return bool(conf[_READ] == parent)
+    if metadata.get("source") == "fork":
+        return True  # a copy of a checkpoint, beside it; the copy of the first has no parent
+    if isinstance(parent, MarkedText):
+        return parent.mark == _CHOSEN
     if parent is None and metadata.get("source") == "update":
         return False
-    return not any(
-        name.startswith("__pregel") for name in conf
-    )  # the first turn of a graph, or a manual update
+    # a turn continues what it wrote itself, or begins the thread; without a turn, the caller chose the parent
+    return not any(name.startswith("__pregel") for name in conf)
 
 
 def _wanted(chains: Chains, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterator[Link]:

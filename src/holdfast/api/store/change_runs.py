@@ -11,7 +11,10 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.lineage.later_effects import REPEATS, told
 from holdfast.core.lineage.points import Place, parse_place
 from holdfast.engine.journal.journal import Draft
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage.descendants import children_at
+from holdfast.engine.lineage.fork import check_free, fork
+from holdfast.engine.lineage.later_effects import all_entries_behind
+from holdfast.engine.lineage.rewind import rewind
 from holdfast.engine.steps.call_options import choose
 from holdfast.errors import Misuse
 from holdfast.model.artifacts import Restored
@@ -62,14 +65,14 @@ class Moving(Files):
         if files is not None:
             from holdfast.engine.artifacts.restore import Restoring, Wanted
 
-            fork_and_rewind.check_free(self._port, as_)
+            check_free(self._port, as_)
             restoring = Restoring(
                 self._port, Wanted(row.run, seq, os.fspath(files), frozenset(), force), tell
             )
             notes = restoring.notes(restoring.go())
             cwd = os.path.abspath(files)  # noqa: PTH100 - as given, with its links
             os.makedirs(cwd, exist_ok=True)  # noqa: PTH103 - the same; the run may have made no file
-        made = fork_and_rewind.fork(self._session, row, seq, as_, override or {}, notes, effects, cwd)
+        made = fork(self._session, row, seq, as_, override or {}, notes, effects, cwd)
         return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
 
     def rewind(
@@ -101,14 +104,14 @@ class Moving(Files):
                 advice=f"fork it, `holdfast fork {row.run}@#{seq} --as NAME`, or rewind {row.run}",
             )
         if not files:
-            return fork_and_rewind.rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
+            return rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 
         def bring_back() -> list[Draft]:
             restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
             return restoring.notes(restoring.go())
 
-        return fork_and_rewind.rewind(self._session, row, seq, bring_back, effects, takes_back=takes_back)
+        return rewind(self._session, row, seq, bring_back, effects, takes_back=takes_back)
 
     def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
         """The document with which another agent takes over this run's work.
@@ -168,7 +171,12 @@ class Moving(Files):
         ``fork`` and ``rewind`` would list the same. Nothing is written.
         """
         row, seq = self._at(place)
-        return told(fork_and_rewind.all_entries_behind(self._port, row, seq)[0])
+        return told(all_entries_behind(self._port, row, seq)[0])
+
+    def later_children(self, place: str) -> tuple[str, ...]:
+        """The descendants of a run that were begun after a place, as ``fork`` would list them."""
+        row, seq = self._at(place)
+        return tuple(one.run for one in children_at(self._port, row, seq).later)
 
     def later_effects(self, place: str) -> list[str]:
         """The names of the once effects after this place, done or in doubt: ``effects_behind`` has more."""

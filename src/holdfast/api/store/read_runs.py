@@ -16,7 +16,6 @@ from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import row_status
 from holdfast.core.lineage.points import Place, end_of_point, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
-from holdfast.core.people.promises import PROMISES
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import told_end
 from holdfast.core.reports.counts import Source, Stats
@@ -28,7 +27,7 @@ from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import fork
 from holdfast.engine.lineage.overview import Overviews
 from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
@@ -210,15 +209,13 @@ class Reading(Examining):
         return sorted(found, key=lambda question: (question.asked_at, question.run, question.seq))
 
     def promises(self, run: str) -> Promises:
-        """The promises that a run made and received, including those that wait in its inbox."""
-        from holdfast.core.people.promises import is_news, promise_in
+        """The promises that a run made and received, including those that wait in its inbox.
 
-        known = PROMISES.of(self.view(run))
-        for _, letter in letters.waiting(self._port, run):
-            promise = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
-            if promise is not None and is_news(known, promise):
-                known[promise.id] = promise
-        return known.both()
+        One that another branch of the run has settled has ended so in all of them.
+        """
+        from holdfast.engine.people.promises import promises_of
+
+        return promises_of(self._port, run, self.view(run))
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. Raises UnknownQuestion or AlreadyAnswered."""
@@ -453,7 +450,7 @@ class Reading(Examining):
             return row, row.head
         if place.seq is not None and 1 <= place.seq <= row.head:
             row = self._row(self.run_with(place.run, place.seq))
-            fork_and_rewind.check_kept(self._port, row.run, place.seq)
+            fork.check_kept(self._port, row.run, place.seq)
             return row, place.seq
         events = self.events(place.run)
         event = None if place.seq is not None else find_event(events, place)

@@ -27,6 +27,9 @@ TOKEN_CHARS_MIN: Final = 16
 
 @click.command()
 @click.option(
+    "--all", "all_tools", is_flag=True, help="Offer every tool. Default: the eleven that an agent needs most."
+)
+@click.option(
     "--http", is_flag=True, help="Listen on 127.0.0.1 instead of stdin, for clients that have the token."
 )
 @click.option(
@@ -52,6 +55,7 @@ TOKEN_CHARS_MIN: Final = 16
 @common_options
 def command(
     *,
+    all_tools: bool,
     http: bool,
     port: int,
     token_file: str | None,
@@ -71,11 +75,12 @@ def command(
     \b
     Example:
       holdfast mcp --print-config claude-code
+      holdfast mcp --all --print-config claude-code
       holdfast mcp --print-skill
       holdfast mcp --http --port 7373
     """  # noqa: D301 - click's own mark
     if client is not None:
-        _print_config(client, url, port if http else None, as_json=as_json)
+        _print_config(client, url, port if http else None, all_tools=all_tools, as_json=as_json)
         return
     from holdfast.mcp.server import skill
     from holdfast.mcp.transports import serve_http, serve_stdio
@@ -86,7 +91,7 @@ def command(
     import asyncio  # imported late: the help page does not need it
 
     if not http:
-        asyncio.run(serve_stdio(open_store(url)))
+        asyncio.run(serve_stdio(open_store(url), all_tools=all_tools))
         return
     token, is_new = _token(token_file)
 
@@ -100,7 +105,7 @@ def command(
         render.report([Facts(pairs)])
 
     try:
-        asyncio.run(serve_http(open_store(url), port, token, ready))
+        asyncio.run(serve_http(open_store(url), port, token, ready, all_tools=all_tools))
     except OSError as refused:
         raise RefusedError(
             f"cannot listen on port {port}: {refused.strerror or refused}",
@@ -108,10 +113,14 @@ def command(
         ) from None
 
 
-def _print_config(name: str, url: str | None, port: int | None, *, as_json: bool) -> None:
+def _print_config(name: str, url: str | None, port: int | None, *, all_tools: bool, as_json: bool) -> None:
     where, is_anywhere = check_client(name).where, check_client(name).is_anywhere
     store = child_url(url) if url or is_anywhere else None
-    way = Transport(url=f"http://127.0.0.1:{port}/mcp") if port is not None else Transport(command_for(store))
+    way = (
+        Transport(url=f"http://127.0.0.1:{port}/mcp")
+        if port is not None
+        else Transport(command_for(store, all_tools=all_tools))
+    )
     config = config_for(name, way)
     if as_json:
         render.show_json({"client": name, "where": where, "config": config})

@@ -16,8 +16,9 @@ from holdfast.cli.options import (
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
-from holdfast.cli.suggestions import did_you_mean, label_names
+from holdfast.cli.suggestions import label_names
 from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.core.text.close_names import did_you_mean
 from holdfast.errors import PointPruned
 from holdfast.model.events import Event
 from holdfast.views.event_detail import event_detail, step_detail

@@ -13,6 +13,7 @@ from holdfast.core.lineage.points import find_event, parse_place
 from holdfast.model.run_info import EffectBehind
 from holdfast.views.json_shape import as_plain
 from holdfast.views.rewind_cost import rewind_cost
+from holdfast.views.steps import StepLine
 from holdfast.views.value_text import count
 
 if TYPE_CHECKING:
@@ -80,24 +81,43 @@ def show_cost(store: "Store", place: str, effects: str, *, verb: str, as_json: b
     event = events[-1] if named.is_head else find_event(events, named)
     if event is None:
         raise store.absence(named, events, events[-1].seq)
-    cost = rewind_cost(named.run, events, event.seq)
+    # A child goes along as a whole: it is asked for again from its beginning.
+    children = [rewind_cost(child, store.events(child), 0) for child in store.later_children(place)]
+    cost = rewind_cost(named.run, events, event.seq)._replace(children=tuple(children))
+    effects_after = cost.all_effects()
     if as_json:
-        shown = {**as_plain(cost), "effects": effects, "behind": as_plain(cost.effects)}
-        render.show_json({"store": store.url, "dry_run": True, **shown})
+        behind = [{"run": run, **as_plain(line)} for run, line in effects_after]
+        render.show_json(
+            {"store": store.url, "dry_run": True, **as_plain(cost), "effects": effects, "behind": behind}
+        )
         return
-    then = {"answer": "the same call is answered from the record", "ask": "you decide about the same call"}
+    facts = [("behind it", [Span(cost.place, "strong"), Span(f": {cost.words(verb)}")])]
+    facts += [("child", [Span(one.place, "strong"), Span(f": {one.words(verb)}")]) for one in children]
     rows = [
         (
+            *([Span(run)] if children else []),
             Span(line.name),
             Span(line.arguments, "dim"),
             status_span(line.outcome),
-            Span(then.get(effects, "may happen again") if line.outcome == "done" else then["ask"], "doubt"),
+            Span(_then(line, effects), "doubt"),
         )
-        for line in cost.effects
+        for run, line in effects_after
     ]
-    columns = (Column("EFFECT"), Column("ARGUMENTS", grows=True), Column("OUTCOME"), Column("THEN"))
+    whose = (Column("RUN"),) if children else ()
+    columns = (*whose, Column("EFFECT"), Column("ARGUMENTS", grows=True), Column("OUTCOME"), Column("THEN"))
     table: list[Block] = [Gap(), Table(columns, rows)] if rows else []
-    render.show([Facts([("behind it", [Span(cost.place, "strong"), Span(f": {cost.words(verb)}")])]), *table])
+    render.show([Facts(facts), *table])
+
+
+def _then(line: StepLine, effects: str) -> str:
+    """What becomes of the same call, if the program makes it again."""
+    if effects == "again":
+        return "may happen again"
+    if line.outcome == "done" and effects == "answer":
+        return "the same call is answered from the record"
+    if line.effect != "once":
+        return "the same call is made again with its key"
+    return "you decide about the same call"
 
 
 def _names(steps: Sequence[str]) -> str:

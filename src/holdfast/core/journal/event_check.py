@@ -54,7 +54,7 @@ _FACTS: Final = {
 """The facts of a row that travel with a run to another store."""
 _OWN_FACTS: Final = {
     "elsewhere": "seq?", "came": "object?", "effects": "text?", "imported": "text?", "flattens": "text?",
-    "checked": "count?", "owner": "text?",
+    "checked": "count?", "owner": "text?", "forks": "bool?",
 }  # fmt: skip
 """The facts that have a meaning in one store only."""
 

@@ -13,6 +13,7 @@
 ``children``    descendants that a fork borrows when its program asks for them: name to run and head
 ``lost``        events up to this seq were acknowledged and are lost: a person must accept that first
 ``flattens``    it is the copy that will replace the run of this name
+``forks``       it is a fork that is not complete before its first events: overrides, a directory of its own
 
 Newer versions may add others. A writer keeps the facts that it does not know.
 """
@@ -28,7 +29,7 @@ from holdfast.model.store_rows import RunRow, Status
 
 CHECKED: Final = 1
 """The version of the rules that imported events are checked by before they are written."""
-_OF_ONE_STORE: Final = frozenset({"elsewhere", "came", "imported", "flattens", "checked", "owner"})
+_OF_ONE_STORE: Final = frozenset({"elsewhere", "came", "imported", "flattens", "checked", "owner", "forks"})
 
 
 def facts_of(row: RunRow) -> dict[str, Any]:

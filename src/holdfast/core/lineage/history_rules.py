@@ -41,7 +41,9 @@ RULES: Final[dict[str, Rules]] = {
     "effects": Rules(
         "outcomes before the point; the same call after it is answered, asked about or made again",
         "as a fork; an outcome that is recorded behind the point settles a call in flight",
-        "all effects, with their idempotency keys", _JOURNAL, "all, matched by equal arguments",
+        "all, with their idempotency keys; the outcomes that a program may still ask for", _JOURNAL,
+        "all, matched by equal arguments, or by the call's key where these are gone; a person is asked for a "
+        "result that was compacted",
         "effects after the point, done and in doubt", "the idempotency key",
     ),
     "doubts": Rules(
@@ -88,8 +90,10 @@ RULES: Final[dict[str, Rules]] = {
         "the idempotency key of the send",
     ),
     "facts": Rules(
-        "what was remembered before the point is answered", "as a fork; the facts themselves stay",
-        _JOURNAL, "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
+        "what was remembered is answered, before the point and after it",
+        "as a fork; the facts themselves stay",
+        "the facts themselves stay; the events that they name may go",
+        "the run's facts", "in another store, listed as a loss", _NOTHING, "the fact's id",
     ),
     "reasoning": Rules(
         _WITH_HISTORY, _KEPT_AFTER, "decisions and discoveries, as far as the policy keeps reasoning",

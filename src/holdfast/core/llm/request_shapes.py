@@ -73,6 +73,13 @@ def _message_line(value: Mapping[str, Any]) -> str | None:
         return one_line(value["response"], _ANSWER_CHARS_MAX)
     if type(value.get("parts")) is list:
         return message_line({"role": "assistant", "parts": value["parts"]})
+    if type(value.get("content")) is list:  # Anthropic's answer is the message
+        said = [
+            part
+            for part in value["content"]
+            if type(part) is dict and "thinking" not in str(part.get("type"))
+        ]
+        return message_line({"role": "assistant", "content": said})
     return None
 
 

@@ -23,13 +23,14 @@ from holdfast.core.prune.declared_policy import policy_for
 from holdfast.core.prune.kept_view import difference, upto_of
 from holdfast.core.prune.policy_bounds import first_reasoning, kept_within
 from holdfast.core.prune.roots import Lineage, Root
+from holdfast.core.reports.note_fold import notes_in
 from holdfast.core.reports.statistics import tally_stretch
 from holdfast.core.steps.identity import split_key
 from holdfast.core.threads.chain_fold import CHAINS
 from holdfast.core.threads.chains import superseded, with_their_base
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX
 from holdfast.model.event_fields import fields_of, write
-from holdfast.model.events import COVERING, Event, Kind, anchor, checksum
+from holdfast.model.events import COVERING, Event, Kind, anchor, checksum, covers_from
 from holdfast.model.prune_report import Part
 from holdfast.model.retention import Keep, Retention
 
@@ -65,10 +66,9 @@ class Compacting(NamedTuple):
     tallies: dict[str, object]
     reduced: Reduced
     has_forks: bool
-    """Whether a fork begins here.
-
-    Its later calls are not in this journal, so all counts of sites must stay.
-    """
+    """Whether a fork begins here. Its later calls are not in this journal, so all counts of sites stay."""
+    notes_gone: int | None = None
+    """Of an event that was compacted before, and only loses notes: how many. None of a range of events."""
 
     def body(self, *, view: bytes | None = None, fields: Mapping[str, object] | None = None) -> bytes:
         """The event's body, with the view in it, or with fields that say where it is stored."""
@@ -118,6 +118,7 @@ def plan(lineage: Lineage, asked: Retention | Mapping[str, Keep], now: float, re
     policy = policy_for(survey.view, asked)
     choice = _choose(survey, policy, now)
     stretches, notes = _stretches(survey, choice, policy)
+    stretches += _carrying_too_much(lineage.own, stretches, choice.reasoning_from)
     compactings = _compactings(survey, stretches, read, choice.reasoning_from)
     inside = _Ranges([(c.after_seq + 1, c.upto_seq) for c in compactings])
     goes = [event for event in choice.beyond if event.seq not in inside]
@@ -329,6 +330,18 @@ def _stretches(survey: _Survey, choice: _Choice, policy: Retention) -> tuple[lis
     return found, notes
 
 
+def _carrying_too_much(
+    own: Sequence[Event], stretches: Sequence[_Stretch], reasoning_from: int
+) -> list[_Stretch]:
+    """The compacted events that carry notes which the policy does not keep: they are written again."""
+    inside = _Ranges([(stretch.after_seq + 1, stretch.upto_seq) for stretch in stretches])
+    return [
+        _Stretch(covers_from(event) - 1, event.seq, has_forks=True)
+        for event in own
+        if event.seq not in inside and any(note.seq < reasoning_from for note in notes_in(event))
+    ]
+
+
 def _begin(checkpoint: Event) -> int:
     """The first event that a program that restores this state needs: an outcome to get, or the checkpoint."""
     return min(upto_of(checkpoint) + 1, checkpoint.seq)
@@ -372,6 +385,9 @@ def _compactings(
         stretch, inside = chosen[seq]
         # The key of an autosave is no call's key, so it has no site.
         later = {split_key(e.key)[0] for e in lineage.own if e.seq > seq and e.key and not _is_autosave(e)}
+        reduced = reduce(view, None if stretch.has_forks else later, read, reasoning_from=reasoning_from)
+        is_again = len(inside) == 1 and inside[0].kind == Kind.COMPACTED
+        notes_gone = len(notes_in(inside[0])) - len(reduced.data.get("notes", ())) if is_again else None
         made.append(
             Compacting(
                 stretch.after_seq,
@@ -382,8 +398,9 @@ def _compactings(
                 sum(_stood_for(event) for event in inside),
                 sum(len(event.body) for event in inside),
                 tally_stretch(lineage.run, lineage.borrowed, lineage.own, stretch.after_seq, seq),
-                reduce(view, None if stretch.has_forks else later, read, reasoning_from=reasoning_from),
+                reduced,
                 stretch.has_forks,
+                notes_gone,
             )
         )
     return tuple(made)
@@ -450,15 +467,24 @@ def _page(page: list[Event], gone: set[int]) -> Iterator[Hollowing]:
 
 def _gone(run: str, goes: Sequence[Event], compactings: Sequence[Compacting]) -> tuple[Part, ...]:
     parts: dict[str, tuple[int, int]] = {}
+
+    def add(name: str, more: int, freed: int) -> None:
+        count, size = parts.get(name, (0, 0))
+        parts[name] = count + more, size + freed
+
     for event in goes:
         name = _class(event)
-        count, size = parts.get(name, (0, 0))
-        parts[name] = count + 1, size + len(event.body) - len(hollowed(run, event, name).body)
-    found = [Part(WORDS[name], count, size, "beyond the policy") for name, (count, size) in parts.items()]
+        add(name, 1, len(event.body) - len(hollowed(run, event, name).body))
+    ranges = []
     for c in compactings:
-        why = f"#{c.after_seq + 1} to #{c.upto_seq}: no state that is kept needs them"
-        found.append(Part("events", c.events, c.size - len(c.body(view=c.reduced.encode())), why))
-    return tuple(found)
+        freed = c.size - len(c.body(view=c.reduced.encode()))
+        if c.notes_gone is not None:
+            add("reasoning", c.notes_gone, freed)
+        else:
+            why = f"#{c.after_seq + 1} to #{c.upto_seq}: no state that is kept needs them"
+            ranges.append(Part("events", c.events, freed, why))
+    found = [Part(WORDS[name], count, size, "beyond the policy") for name, (count, size) in parts.items()]
+    return (*found, *ranges)
 
 
 def _staying(survey: _Survey, choice: _Choice, policy: Retention) -> Iterator[Part]:

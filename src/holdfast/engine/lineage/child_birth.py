@@ -19,14 +19,8 @@ from holdfast.core.lineage.later_effects import of_child
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.journal.journal import Draft, Journal, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
-from holdfast.engine.lineage.fork_and_rewind import (
-    TRIES,
-    branch,
-    entries_behind,
-    entries_listed,
-    forked_of,
-    origin_at,
-)
+from holdfast.engine.lineage.fork import TRIES, branch, forked_of, origin_at
+from holdfast.engine.lineage.later_effects import entries_behind, entries_listed
 from holdfast.engine.log import log
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import check_inputs
@@ -56,8 +50,6 @@ def _born(parent: HeldRun, entry: Entry, row: RunRow | None) -> RunRow | None:
             return borrowed
         entries = entries_behind(store, run, 0)
     repeats = LATER_EFFECTS.of(parent.view).repeats
-    if repeats == "again":
-        return None
     entries += of_child(entries_listed(store, LATER_EFFECTS.of(parent.view).events), name)
     if not entries:
         return None

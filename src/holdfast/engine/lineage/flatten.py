@@ -18,7 +18,7 @@ from holdfast.core.journal.run_row_facts import (
     with_facts,
 )
 from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_own
-from holdfast.engine.lineage import fork_and_rewind, kin
+from holdfast.engine.lineage import fork, kin
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import StoreSession
@@ -31,6 +31,8 @@ from holdfast.stores.port import StorePort
 
 def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
     """Make a fork independent of this origin; its history reads as before. RunHeld if a process holds it."""
+    if (before := session.store.find_run(run)) is not None:
+        fork.complete(session, before)
     # The fence must also be above those of the shared events: they become the fork's own.
     with holding(session, run, above=origin.lease.fence) as hold:
         row = hold.row()
@@ -92,7 +94,7 @@ def _create(session: StoreSession, name: str, run: str, origin: RunRow) -> None:
         origin.origin_seq,
     )
     row = row._replace(body=with_facts(row, flattens=run))
-    if fork_and_rewind.create(session.store, row).birth != row.birth:
+    if fork.create(session.store, row).birth != row.birth:
         raise restless(session.store, run)
 
 
@@ -101,7 +103,7 @@ def _take_place(session: StoreSession, hold: Hold, origin: RunRow, copy: str) ->
     store = session.store
     if origin.origin is None:  # this splits the tree: note both parts before it happens
         kin.note(store, lineage_of(chain_of(store, hold.run)), (hold.run, origin.run))
-    for _ in range(fork_and_rewind.TRIES):
+    for _ in range(fork.TRIES):
         row = hold.row()
         body = with_facts(row, **_inherited(store, row, origin))
         if store.swap_run(

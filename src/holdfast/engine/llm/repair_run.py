@@ -25,7 +25,7 @@ from holdfast.core.llm.conversation.outgoing import SMOOTHED
 from holdfast.engine.journal.journal import Journal, draft
 from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import fork
 from holdfast.engine.llm.conversation import Entry, Mending, entries_at
 from holdfast.engine.llm.conversation_repair import mending_of, settler_of
 from holdfast.engine.run.sealed import check_may_act
@@ -78,7 +78,7 @@ def repair(session: StoreSession, run: str) -> list[Repair]:
         parts = {"repairs": [list(one) for one in repairs]}
         data = b"[" + b",".join(mending.entries) + b"]"
         # The first event of a fork must say that it is one.
-        forked = fork_and_rewind.entering(session.store, row, view)
+        forked = fork.entering(session.store, row, view)
         drafts = [*([forked] if forked else []), draft(Kind.MARK, MENDED, "", fields, data, parts=parts)]
         journal = Journal(store, session.committer, run, lease.fence, view.head)
         drive(journal.append(BLOCKING, drafts, session.clock.wall()))

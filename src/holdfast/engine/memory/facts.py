@@ -27,6 +27,8 @@ from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort
 
 SPACE: Final = "facts"
+_FORGOTTEN: Final = "forgotten"
+"""The record space of forgotten facts: when, under a hash of each key, since the key may say too much."""
 _TRIES: Final = 20
 _ID_CHARS: Final = 16
 _BARE: Final = Fact("", "")
@@ -130,9 +132,33 @@ def busy(store: StorePort, key: str) -> StoreBusy:
     return StoreBusy(store=store.url, problem=f"fact {name} changes faster than it can be written")
 
 
-def delete_fact(store: StorePort, key: str) -> bool:
-    """Delete a fact; False where there is none. Durable on return."""
+def delete_fact(store: StorePort, key: str, at: float) -> bool:
+    """Delete a fact; False where there is none. Durable on return.
+
+    The time is noted first: killed in between, the fact is there, and the note forbids only older versions.
+    """
+    if find_sound(store, SPACE, key) is not None:
+        _note_forgotten(store, key, at)
     return discard(store, SPACE, key)
+
+
+def _note_forgotten(store: StorePort, key: str, at: float) -> None:
+    noted = _noted_as(key)
+    for _ in range(_TRIES):
+        known = find_sound(store, _FORGOTTEN, noted)
+        if store.put_record(_FORGOTTEN, noted, dumps({"at": at}), revision=known.revision if known else 0):
+            return
+    raise busy(store, key)
+
+
+def is_forgotten(store: StorePort, fact: Fact) -> bool:
+    """Whether this version of a fact was forgotten here: it is not newer than that."""
+    record = find_sound(store, _FORGOTTEN, _noted_as(address(fact)))
+    return record is not None and bool(fact.changed_at <= loads(record.body)["at"])
+
+
+def _noted_as(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
 
 
 def facts(store: StorePort, bounds: Within) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ from holdfast.core.llm.reasoning import value_in
 from holdfast.engine.journal.blob_content import BoundedReader
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.facts import fact_of
-from holdfast.engine.memory.remember import remember_in_run
+from holdfast.engine.memory.run_memory import remember_in_run
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse

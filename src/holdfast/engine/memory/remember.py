@@ -4,8 +4,7 @@ Crash windows. The index entry is written before the fact: killed in between, th
 next search drops it; in the other order, the fact would exist and never be found. Each version of a fact has
 an index entry of its own, so that a change that was cut off leaves the old version findable. A fact that
 supersedes another names it before the older one is marked: killed in between, a search that finds both hides
-the older one, and the next ``remember`` of the newer one marks it. A run keeps the fact before it records the
-mark: killed in between, the next attempt keeps the same fact again, which adds none.
+the older one, and the next ``remember`` of the newer one marks it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,38 +14,28 @@ from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
-from holdfast.codec.values import canonical, encode
-from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.damaged_records import find_sound
-from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.memory.facts import (
     SPACE,
     address,
     busy,
     change,
     delete_fact,
-    fact_from,
     fact_in,
     facts,
-    fields_of,
     find_fact,
     find_whole,
     id_of,
+    is_forgotten,
     key_of,
-    listed,
     put_fact,
     stored_value,
     within,
 )
 from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
-from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.engine.steps import marks
-from holdfast.engine.steps.call_identity import RequestedCall, moved
-from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
-from holdfast.model.events import RECALLED, REMEMBERED
 from holdfast.model.facts import Fact, Recalled, UnreadValue
 from holdfast.model.search import BETWEEN, FACTS, Within
 from holdfast.stores.port import IndexPort, StorePort
@@ -60,7 +49,6 @@ _ALIKE_MAX: Final = 8
 """How many of the nearest facts are compared with a new one, which may repeat or supersede them."""
 _USE_COUNTS_S: Final = 3_600
 """Several recalls of a fact within this time count as one use."""
-_FOR_CONTEXT: Final = 5
 _TRIES: Final = 20
 _BATCH: Final = 256
 
@@ -135,9 +123,9 @@ def _edit(
 
 
 def forget(session: StoreSession, id_: str, scope: str = "") -> bool:
-    """Delete a fact for good; False where there is none. No search finds it after the return."""
+    """Delete a fact for good; False where there is none. No search finds it, and no import brings it back."""
     key = key_of(id_, scope)
-    is_gone = delete_fact(session.store, key)
+    is_gone = delete_fact(session.store, key, session.clock.wall())
     tidy_index(session.store, lambda index: index.drop(FACTS, key))
     return is_gone
 
@@ -191,7 +179,10 @@ def _supersede(session: StoreSession, index: IndexPort | None, fact: Fact) -> No
 
 
 def take_in(session: StoreSession, fact: Fact) -> str:
-    """Keep a fact of another store: ``added``; ``replaced``, if newer than the one here; or ``known``."""
+    """Keep a fact of another store: ``added``; ``replaced``, if newer than the one here; or ``known``.
+
+    A forgotten fact is known, too.
+    """
     return with_index(
         session, lambda index: _take_in(session, index, fact), ready=_filler(session), writes=True
     )
@@ -202,7 +193,7 @@ def _take_in(session: StoreSession, index: IndexPort | None, fact: Fact) -> str:
     for _ in range(_TRIES):
         record = find_sound(store, SPACE, address(fact))
         known = None if record is None else fact_in(record)
-        if known is not None and not _is_newer(fact, known):
+        if _is_known(store, fact, known):
             return "known"
         if index is not None and not fact.superseded_by:
             index.put(FACTS, _documents(session, [fact]), synced=True)
@@ -218,8 +209,11 @@ def _take_in(session: StoreSession, index: IndexPort | None, fact: Fact) -> str:
 
 def is_news(store: StorePort, fact: Fact) -> bool:
     """Whether a fact of another store is not known here, or newer than the one here."""
-    known = find_whole(store, address(fact))
-    return known is None or _is_newer(fact, known)
+    return not _is_known(store, fact, find_whole(store, address(fact)))
+
+
+def _is_known(store: StorePort, fact: Fact, known: Fact | None) -> bool:
+    return is_forgotten(store, fact) if known is None else not _is_newer(fact, known)
 
 
 def _is_newer(fact: Fact, known: Fact) -> bool:
@@ -238,10 +232,10 @@ def recall(
     """The ``k`` best facts for the query; without a query, the newest."""
     if k < 1:
         raise Misuse(problem=f"k={k}: that is no number of facts", advice="ask for one or more")
-    return _recall(session, query, k, within(scope, tags))
+    return recall_within(session, query, k, within(scope, tags))
 
 
-def _recall(
+def recall_within(
     session: StoreSession, query: str, k: int, bounds: Within, but_of: str | None = None
 ) -> list[Recalled]:
     """``but_of``: facts of this run do not count."""
@@ -398,95 +392,3 @@ def _texts(some: list[Fact]) -> list[Any]:
         )
         for fact in some
     ]
-
-
-# -- in a run ------------------------------------------------------------------------------------------------
-
-
-async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
-    """Keep a fact and record that in the run's journal; a replay does neither. Synced on return."""
-    # The run is no part of the identity: a fork, a kept branch and a copy are answered by the same record.
-    asked = marks.ask(held, REMEMBERED, _identity(fact, run=""))
-    if held.resumed and asked.key not in held.view.calls:
-        asked = await runtime.store(_as_recorded_before, held, asked, fact)
-    fact = fact._replace(run=held.run)
-    try:
-        recorded = marks.given(held, asked)
-        if recorded is not None:
-            replayed = fact_from(await runtime.store(marks.recorded_value, held, recorded, REMEMBERED))
-            return replayed._replace(event=replayed.event or recorded.seq)
-        held.require_journal(REMEMBERED)
-        kept: Fact = await runtime.store(remember, held.session, fact)
-        seq = await marks.append(held, runtime, asked, encode(fields_of(kept), what=REMEMBERED))
-        if kept.event or kept.run != held.run:  # an earlier run, or an earlier event, has kept it
-            return kept
-        await runtime.store(_note_event, held, kept, seq)
-        return kept._replace(event=seq)
-    finally:
-        held.land(asked.site)
-
-
-def _identity(fact: Fact, run: str) -> bytes:
-    return canonical(fields_of(fact._replace(run=run)), what=REMEMBERED)
-
-
-def _as_recorded_before(held: HeldRun, asked: RequestedCall, fact: Fact) -> RequestedCall:
-    """The call under the identity that earlier versions recorded, which had the name of the run."""
-    for name in lineage_names(held.store, held.run):
-        data = _identity(fact, name)
-        site = site_of(asked.here.scope, f"mark:{REMEMBERED}", data)
-        if f"{site}.{held.next_number(site)}" in held.view.calls:
-            return moved(held, asked, site, data)
-    return asked
-
-
-def _note_event(held: HeldRun, fact: Fact, seq: int) -> None:
-    with suppress(StoreError):  # a convenience only: the fact is durable, and names its run
-        change(held.store, address(fact), synced=False, event=seq)
-
-
-async def recall_in_run(
-    held: HeldRun, runtime: Runtime, query: str, k: int, scope: str | None, tags: Iterable[str]
-) -> list[Recalled]:
-    """The best facts for the query. A replay returns the recorded ones. Synced on return."""
-    wanted = sorted(listed(tags))
-    asked = {"query": query, "k": k, "scope": scope, "tags": wanted}
-
-    def make() -> dict[str, Any]:
-        found = recall(held.session, query, k=k, scope=scope, tags=wanted)
-        return _as_mark(held, query, found)
-
-    data = canonical(asked, what=f"{RECALLED} of run {held.run}")
-    drawn: dict[str, Any] = await marks.draw(held, runtime, RECALLED, make, data)
-    return [Recalled(fact_from(one["fact"]), one["score"]) for one in drawn["found"]]
-
-
-async def recall_for_context(held: HeldRun, runtime: Runtime, query: str, scopes: Iterable[str]) -> None:
-    """Record facts of other runs that fit the query; no record where there are none. Flushed on return."""
-    found: list[Recalled] = await runtime.store(_for_context, held, query, sorted({*scopes}))
-    if found:
-        data = encode(_as_mark(held, query, found), what=RECALLED)
-        asked = marks.ask(held, RECALLED, b"context")
-        try:
-            await marks.append(held, runtime, asked, data)
-        finally:
-            held.land(asked.site)
-
-
-def _for_context(held: HeldRun, query: str, scopes: list[str]) -> list[Recalled]:
-    """The best facts without a scope and of these scopes.
-
-    Never of other scopes: they may be another user's.
-    """
-    session = held.session
-    if not session.store.scan_records(SPACE, limit=1):
-        return []
-    prefixes = (BETWEEN, *(prefix for scope in scopes for prefix in within(scope).prefixes))
-    return _recall(session, query, _FOR_CONTEXT, Within(prefixes), but_of=held.run)
-
-
-def _as_mark(held: HeldRun, query: str, found: list[Recalled]) -> dict[str, Any]:
-    recalled = [
-        {"fact": fields_of(one.fact), "score": one.score, "own": one.fact.run == held.run} for one in found
-    ]
-    return {"text": f"{len(recalled)} on {query!r}", "found": recalled}

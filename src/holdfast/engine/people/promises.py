@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from orjson import dumps, loads
 
 from holdfast.codec.values import canonical
+from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people import promises
@@ -29,7 +30,7 @@ from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
-from holdfast.model.handoff import TELL, Promise
+from holdfast.model.handoff import TELL, Promise, Promises
 from holdfast.model.markers import Act
 from holdfast.model.store_rows import OVER, SETTLEMENTS
 from holdfast.stores.port import StorePort
@@ -105,6 +106,27 @@ async def settle(
     return settled
 
 
+def promises_of(store: StorePort, run: str, view: View) -> Promises:
+    """The promises of a run, with those in its inbox, and as they ended in any of its branches."""
+    known = PROMISES.of(view)
+    for _, letter in inbox.waiting(store, run):
+        told = promises.promise_in(letter["promise"]) if letter["kind"] == PROMISE else None
+        if told is not None and promises.is_news(known, told):
+            known[told.id] = told
+    both = known.both()
+    return both._replace(made=tuple(settled_elsewhere(store, one) for one in both.made))
+
+
+def settled_elsewhere(store: StorePort, promise: Promise) -> Promise:
+    """The promise, as it ended in another branch of the run that made it, if it is open in this one."""
+    record = find_sound(store, SETTLEMENTS, _record_key(promise)) if promise.state == "open" else None
+    return promise if record is None else promise._replace(state=loads(record.body)["how"])
+
+
+def _record_key(promise: Promise) -> str:
+    return f"{promise.by}@{promise.id}"
+
+
 def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
     """Raise Misuse if the promise has ended otherwise, in this history or in another branch of it.
 
@@ -113,7 +135,7 @@ def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
     """
     before, where = how if promise.state == "open" else promise.state, ""
     if promise.to and promise.to != held.run and _is_run(held.store, promise.to):
-        key, content = f"{promise.by}@{promise.id}", {"how": how, "run": held.run}
+        key, content = _record_key(promise), {"how": how, "run": held.run}
         if before == how and not held.store.put_record(SETTLEMENTS, key, dumps(content), revision=0):
             record = find_sound(held.store, SETTLEMENTS, key)
             told = content if record is None else loads(record.body)

@@ -166,6 +166,7 @@ ROWS: Final = (
     ),
     Row("streams", "llm.stream:Streams", "model"),
     Row("messages", "people.run_messages:Received", "messages"),
+    Row("left_facts", "memory.left_facts:LeftFacts", "facts"),
     Row(
         "budget",
         "budget.budget:Spending",
@@ -266,7 +267,7 @@ def fork_event(store: "StorePort", row: "RunRow", view: "View") -> "Draft | None
     if row.origin is None or view.head != row.origin_seq:
         return None
     # By name: the kernel imports no feature.
-    entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork_and_rewind").entering
+    entering: Callable[..., Draft | None] = import_module("holdfast.engine.lineage.fork").entering
     return entering(store, row, view)
 
 

@@ -115,10 +115,14 @@ def _is_handoff(seal: Event) -> bool:
 
 
 def _not_whole(row: RunRow) -> RunSealed:
-    copied = facts_of(row).get("flattens")
-    how = "erase … --flatten` again" if copied else "import` or `holdfast copy` again"
+    facts = facts_of(row)
+    what, how = "import", "import` or `holdfast copy`"
+    if "flattens" in facts:
+        what, how = "copy", "erase … --flatten`"
+    elif "forks" in facts:
+        what, how = "fork", f"fork … --as {row.run}`"
     return RunSealed(
         run=row.run,
-        problem="is not whole: its import was cut off, or is still running",
-        advice=f"run the same `holdfast {how}",
+        problem=f"is not whole: its {what} was cut off, or is still running",
+        advice=f"run the same `holdfast {how} again",
     )

@@ -23,7 +23,7 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
 from holdfast.engine.journal.lease import give_back, take, with_lease_of
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage import fork_and_rewind
+from holdfast.engine.lineage import fork
 from holdfast.engine.lineage.outcomes_elsewhere import settle_from_origin
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel
@@ -118,7 +118,7 @@ def ensure(session: "StoreSession", entry: Entry) -> RunRow:
 def beginning(row: RunRow, entry: Entry) -> list[Draft]:
     """The first own event of a run, if it has none yet."""
     if row.origin is not None:
-        return [fork_and_rewind.forked_of(row)] if row.head == row.origin_seq else []
+        return [fork.forked_of(row)] if row.head == row.origin_seq else []
     return [started_of(entry)] if row.head == 0 else []
 
 

@@ -34,6 +34,7 @@ from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_a
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
+from holdfast.engine.lineage.fork import complete
 from holdfast.engine.people.promises_apart import promises_apart
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.sealed import check_is_whole, check_may_act, find_seal
@@ -85,6 +86,8 @@ def export(
     The export is durable and has its final name on return; the runs are unchanged. ``made`` are the facts of
     runs, if the caller exports many.
     """
+    if (row := session.store.find_run(run)) is not None:
+        complete(session, row)
     packed, size = _written(session.store, run, writer, made, _TRIES, alone=alone)
     writer.publish()
     return _exported(packed, writer, size)

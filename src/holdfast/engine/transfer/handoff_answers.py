@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import dumps, loads
 
 from holdfast.core.lineage.handoff_fold import HANDOFF
-from holdfast.core.lineage.later_effects import data_changes, reason_of, treatment_of
+from holdfast.core.lineage.later_effects import (
+    data_changes,
+    given_digest,
+    reason_of,
+    treatment_of,
+    with_other_data,
+)
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
@@ -65,7 +71,7 @@ class TakenOver(Feature):
     def behind(self) -> dict[str, dict[str, Any]]:
         """The effects that other histories made after this one left them, by the keys of their calls."""
         if self._behind is None:
-            from holdfast.engine.lineage.fork_and_rewind import entries_told
+            from holdfast.engine.lineage.later_effects import entries_told
 
             self._behind = entries_told(self.held.store, LATER_EFFECTS.of(self.held.view).events)
         return self._behind
@@ -98,15 +104,30 @@ class TakenOver(Feature):
         entry = self.behind.get(asked.key)
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
+        if self.behind and call_options.effect == "once" and asked.site:
+            other = await runtime.store(self._with_other_data, asked)
+            if other is not None:
+                return await _claim_behind(self.held, runtime, call_options, asked, other, _CAPTURED)
         if self.carried is None or call_options.effect not in CARRIED:
             return None
         key, reads = "" if asked.site else asked.key, _reads(asked)
-        effect = self.carried.take(asked.name, key, asked.arguments, fn, reads)
+        effect = self.carried.take(asked.name, key, asked.key, asked.arguments, fn, reads)
         if effect is None:
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
 
+    def _with_other_data(self, asked: "RequestedCall") -> dict[str, Any] | None:
+        """An effect with the same given arguments that no call of this history has claimed yet."""
+        digest = given_digest(asked.here.scope, loads(asked.arguments))
+        for entry in with_other_data(self.behind.values(), asked.name, digest):
+            same = [call for call in self.held.view.calls.values() if call.name == asked.name and call.seq]
+            origins = [fields_of(self.held.intent_of(call)).get("origin", {}) for call in same]
+            if (entry["run"], entry["event"]) not in {(one.get("run"), one.get("event")) for one in origins}:
+                return dict(entry)
+        return None
 
+
+_CAPTURED: Final = "what the function has captured from around it is not the same"
 TAKEN_OVER: Final = Slot("taken_over", TakenOver)
 
 
@@ -125,7 +146,10 @@ async def _claim_carried(
     seed = held.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
     shown = asked.data.shown if asked.data is not None else {}
     if changes := data_changes(effect.item, _reads(asked), shown):
-        drafts = _asked_about(held, call_options, asked, effect, changes, seed)
+        why = f", with other data of its module: {changes}"
+        drafts = _asked_about(held, call_options, asked, effect, why, seed)
+    elif effect.is_result_gone and effect.effect == "once":
+        drafts = _asked_about(held, call_options, asked, effect, "; its result was compacted there", seed)
     else:
         drafts = [_intent(call_options, asked, effect), *_known(held, asked, effect, seed)]
     try:
@@ -147,15 +171,19 @@ async def _claim_behind(
     call_options: "CallOptions",
     asked: "RequestedCall",
     entry: dict[str, Any],
+    changes: str = "",
 ) -> Call:
-    """Record how the effect ended in the origin, under the idempotency key that it had there."""
+    """Record how the effect ended in the origin, under the idempotency key that it had there.
+
+    ``changes`` says what is different from the recorded call: then a person is asked.
+    """
     journal = held.require_journal(asked.name)
     # The origin may have settled it since the fork.
     if entry["how"] != "done":
         entry = await runtime.store(_latest, held.store, entry)
     repeats = LATER_EFFECTS.of(held.view).repeats
-    how, changes = treatment_of(entry, repeats), ""
-    if asked.data is not None and not asked.data.counts:
+    how = "asked" if changes else treatment_of(entry, repeats)
+    if not changes and asked.data is not None and not asked.data.counts:
         changes = data_changes(entry, asked.data.digests, asked.data.shown)
         if changes and entry["effect"] == "once":
             how = "asked"  # the same call by its arguments, and perhaps not the same effect
@@ -188,8 +216,8 @@ async def _claim_behind(
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     """The present state, in its own run, of an effect that was in doubt when the fork was made."""
-    from holdfast.engine.lineage.fork_and_rewind import entries_behind
     from holdfast.engine.lineage.kept_events import run_with
+    from holdfast.engine.lineage.later_effects import entries_behind
 
     try:
         run = run_with(store, entry["run"], entry["event"])
@@ -220,10 +248,10 @@ def _asked_about(
     call_options: "CallOptions",
     asked: "RequestedCall",
     effect: Effect,
-    changes: str,
+    why: str,
     seed: Call | None,
 ) -> list[Draft]:
-    """A doubt for a person: the same call by its arguments, and perhaps not the same effect.
+    """A doubt for a person: the same call, and perhaps not the same effect, or its result is not known.
 
     If it is made, it is another effect, with an idempotency key of its own.
     """
@@ -231,7 +259,7 @@ def _asked_about(
     own_key = idempotency_key(held.birth, asked.key)
     intent = intent_elsewhere(call_options, asked, {"handed": handed}, call_options.effect, own_key)
     state = "has happened already" if effect.is_done else "is in doubt already"
-    reason = f"{state} in run {effect.run} (its #{effect.event}), with other data of its module: {changes}"
+    reason = f"{state} in run {effect.run} (its #{effect.event}){why}"
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
     return [intent, draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason}), *gone]
 
@@ -239,12 +267,12 @@ def _asked_about(
 def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call | None) -> list[Draft]:
     """The events that follow the intent: the outcome or the doubt, as far as this run knows it."""
     via: dict[str, Any] = {"via": "handoff", **origin_of(effect)}
-    if effect.is_done:
+    if effect.is_done and not effect.is_result_gone:
         value = None if effect.outcome else dumps(effect.item.get("result"))
         more, parts = split(effect.outcome)
         fields = {"how": "done", **via, **more}
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)]
-    if not effect.is_in_doubt:  # pending in the giver, and safe to repeat under the giver's key
+    if not effect.is_in_doubt:  # without a result, and safe to repeat under the giver's key
         return []
     # The seed represented the effect until now; this call replaces it.
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]

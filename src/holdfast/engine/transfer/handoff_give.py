@@ -25,7 +25,7 @@ from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage.descendants import children_at
-from holdfast.engine.lineage.fork_and_rewind import (
+from holdfast.engine.lineage.later_effects import (
     entries_behind,
     entries_listed,
     entries_told,

@@ -22,7 +22,7 @@ from holdfast.core.lineage.children import name_in
 from holdfast.core.transfer.export_manifest import blob_file
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal.journal import chain_at
-from holdfast.engine.lineage import fork_and_rewind, kin
+from holdfast.engine.lineage import fork, kin
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import moves
@@ -378,7 +378,7 @@ class ImportWork:
             part.origin_seq,
             agent=part.facts.get("agent", ""),
         )
-        return fork_and_rewind.create(self._store, row)  # or the row that another import created first
+        return fork.create(self._store, row)  # or the row that another import created first
 
     def _continue(self, place: ImportTarget, hold: Hold) -> int:
         """Append the events that this store lacks. Returns their number."""
@@ -432,17 +432,17 @@ class ImportWork:
     def fork(self, copy: str, children: dict[str, Any] | None = None) -> str:
         """The run that acts: a fork of the copy's head; after a kill, the fork that this import has made."""
         for name in self._fork_names():
-            for _ in range(fork_and_rewind.TRIES):
+            for _ in range(fork.TRIES):
                 row = self._store.find_run(name)
                 if row is not None:
                     if self._is_ours(row):
                         return name
                     break
-                origin = fork_and_rewind.origin_at(self._store, copy, self._manifest.head)
+                origin = fork.origin_at(self._store, copy, self._manifest.head)
                 facts = {"imported": self._manifest.sha256, "owner": moves.new_owner(), "children": children}
                 body = with_facts(_NO_ROW, **facts)
                 head = self._manifest.head
-                if fork_and_rewind.branch(self._session, name, Status.QUEUED, origin, head, body=body):
+                if fork.branch(self._session, name, Status.QUEUED, origin, head, body=body):
                     return name
             else:
                 raise restless(self._store, copy)

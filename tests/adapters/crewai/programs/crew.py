@@ -9,8 +9,8 @@ from holdfast.adapters.crewai import durable
 
 
 def made(subject: Any, **more: Any) -> Any:
-    return durable(subject, run="agent", **{"effects": scripted.EFFECTS, **more})
+    return durable(subject, **{"run": "agent", "effects": scripted.EFFECTS, **more})
 
 
 if __name__ == "__main__":
-    print(scripted.MODES[sys.argv[1]](made))
+    print({**scripted.MODES, **scripted.OTHERS}[sys.argv[1]](made))
