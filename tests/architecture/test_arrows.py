@@ -39,7 +39,8 @@ LAYERS: dict[str, set[str]] = {
     "adapters": {"api", "engine", "core", "codec"},
     "views": {"core"},
     "mcp": {"api", "views", "core", ""},
-    "cli": {"api", "mcp", "views", "core", "clock", "stores.url", "testing", ""},
+    "proxy": {"adapters", "api", "engine"},
+    "cli": {"api", "mcp", "proxy", "views", "core", "clock", "stores.url", "testing", ""},
     "testing": {"api", "stores", "clock", ""},
     "": {"adapters", "api", "codec"},
 }
@@ -97,6 +98,8 @@ HEAVY = {
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
+    "httpx": {"proxy"},
+    "uvicorn": {"mcp", "proxy"},
 }
 
 
