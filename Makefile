@@ -76,7 +76,8 @@ faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, f
 edits: .venv/.dev  ## 2,000 programs that are killed and edited, from seeds: no effect twice, none left out; some minutes
 	$(BIN)/python -m tests.property.edited_programs --seeds 0:2000
 
-crossings: .venv/.dev  ## 5,000 random walks of forks, rewinds, moves and prunes over programs that use five features: ten minutes
+crossings: .venv/.dev  ## every operation at every event of every program, killed at each of its writes; 5,000 random walks: half an hour
+	HOLDFAST_CROSSINGS_ALL=1 $(PYTEST) -q tests/crossings/test_matrix.py tests/crossings/test_kills.py
 	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
 	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
 

@@ -68,6 +68,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerExport                  written by a newer Holdfast
     │   ├── DamagedExport                cut off, changed, or incomplete
     │   └── ExportTaken                  for a single use, and already used
+    ├── ThreadsUnreadable                threads of another framework's saver that cannot be imported
     ├── UnknownFact                      memory has no such fact
     ├── EmbedderUnavailable              the embedder gives no vectors
     ├── CommandFailed                    the command behind a proxy has failed
@@ -702,6 +703,16 @@ class ExportTaken(ExportError):
     """The export of a moved run is for a single use, and one of the two stores has recorded that use."""
 
     advises = "{advice}"
+    advice: str
+
+
+class ThreadsUnreadable(HoldfastError):
+    """The database of another framework's saver, or a thread in it, cannot be imported; it is unchanged."""
+
+    says = "{source}: {problem}"
+    advises = "{advice}"
+    source: str
+    problem: str
     advice: str
 
 

@@ -204,6 +204,16 @@ SAMPLED: Final = frozenset(OPERATIONS) - {
 """Operations of which ``make test`` takes some events."""
 LISTS: Final = frozenset({"fork", "rewind"})
 """Operations that list before what could happen again, and are compared with it."""
+COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "fork": ("fork", "fork_of_fork", "fork_flattened", "erase_origin", "worker_of_fork"),
+    "rewind": ("rewind", "rewind_twice", "async_after_sync", "sync_after_async", "worker_of_rewound"),
+    "compaction": ("prune", "prune_and_fork"),
+    "transfer": ("move", "fork_and_move", "import_", "copy", "worker_of_import"),
+    "handoff": ("handoff", "handoff_away"),
+    "listed": tuple(sorted(LISTS)),
+    "known_by": ("fork_flattened", "import_", "rewind_twice", "handoff"),
+}
+"""The answers of ``core/lineage/history_rules.py``, and the operations that ask for them."""
 CANNOT_BE: Final[dict[tuple[str, str], str]] = {
     (
         "messages",

@@ -1,4 +1,9 @@
-"""200 random walks over programs that use five features at once; ``make crossings`` walks 5,000."""
+"""200 random walks over programs that use five features at once; ``make crossings`` walks 5,000.
+
+Planted once, and caught by the 180 seeds in memory: a rewind that deletes the letters waiting in the inbox (13 seeds fail), an
+effect in doubt that is settled by the key of its call instead of its own idempotency key (2), a promise settled in one branch
+that may end otherwise in another (3).
+"""
 
 from pathlib import Path
 

@@ -322,10 +322,12 @@ def _move(world: Walker, place: Place) -> None:
 def _hand_over(world: Walker, place: Place) -> None:
     """Another run goes on with the work. Its questions are listed as losses, and asked again.
 
-    Not of a compacted run: what was compacted is not in the handoff, and its taker would do it again.
+    Not where history is gone, by a compaction or with an erased branch: those effects are not in the handoff, and the taker
+    does them again.
     """
     store, run = place
-    if any(event.kind == "compacted" for event in store.events(run)) or store.get(run).head == 0:
+    is_compacted = any(event.kind == "compacted" for event in store.events(run))
+    if is_compacted or world.counts["erased"] or store.get(run).head == 0:
         return
     name = world.new_name()
     away = world.moves and world.chance.random() < 0.5
@@ -363,15 +365,17 @@ def _receive(world: Walker, place: Place) -> None:
 
 
 def _ends_agree(world: Walker) -> None:
-    """The receiver has heard what the branches in its store say; facts are there once, and name events that are there."""
+    """The receiver has heard what the branches in its store say; facts are there once, and name events that are there.
+
+    A run that moves away does not take along how its promises ended, and one that is erased takes it away: the other
+    branches of both are not compared.
+    """
     world.enter("receiver", _read_all)
     heard = {one.id: one.state for one in world.store.promises("receiver").received}
     got = [event for event in world.store.events("receiver") if event.kind == "message.received"]
-    ends: dict[tuple[int, str], set[str]] = {}
     for store, run in world.known:
-        for made in store.promises(run).made:
-            ends.setdefault((id(store), made.id), set()).add(made.state)
-            if store is world.store:
+        for made in store.promises(run).made if store is world.store else ():
+            if any(info.run == made.by for info in store.runs(limit=1_000)):
                 assert heard[made.id] == made.state, made
         assert got or not any(event.name == "send" for event in store.events(run))
         _check_doubts(world, store, run)
@@ -379,7 +383,6 @@ def _ends_agree(world: Walker) -> None:
         texts = [fact.text for fact in store.memory.list()]
         assert len(texts) == len({*texts}), texts
         assert [one for one in store.examine() if one.verdict == "failure"] == []
-    assert {promise: states for promise, states in ends.items() if len(states) > 1} == {}
 
 
 def _check_doubts(world: Walker, store: holdfast.Store, run: str) -> None:

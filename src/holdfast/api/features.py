@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.engine.budget import budget
     from holdfast.engine.context import context
     from holdfast.engine.drift import patches
-    from holdfast.engine.llm import conversation, conversation_repair, model_call, stream, text_stream
+    from holdfast.engine.llm import conversation, conversation_repair, model_call, piece_stream, stream
     from holdfast.engine.loops import loop_detection
     from holdfast.engine.memory import facts, keep_on_finish, run_memory
     from holdfast.engine.people import promises, questions, run_messages, waits
@@ -35,7 +35,7 @@ else:
     conversation_repair = LazyModule("holdfast.engine.llm.conversation_repair")
     model_call = LazyModule("holdfast.engine.llm.model_call")
     stream = LazyModule("holdfast.engine.llm.stream")
-    text_stream = LazyModule("holdfast.engine.llm.text_stream")
+    piece_stream = LazyModule("holdfast.engine.llm.piece_stream")
     loop_detection = LazyModule("holdfast.engine.loops.loop_detection")
     facts = LazyModule("holdfast.engine.memory.facts")
     keep_on_finish = LazyModule("holdfast.engine.memory.keep_on_finish")
@@ -70,6 +70,7 @@ __all__ = [
     "loop_detection",
     "model_call",
     "patches",
+    "piece_stream",
     "premises",
     "promise_fold",
     "promises",
@@ -78,7 +79,6 @@ __all__ = [
     "run_memory",
     "run_messages",
     "stream",
-    "text_stream",
     "waits",
     "write",
 ]

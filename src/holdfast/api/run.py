@@ -23,13 +23,13 @@ from holdfast.api.features import (
     loop_detection,
     model_call,
     patches,
+    piece_stream,
     premises,
     promises,
     questions,
     resume_plan,
     run_memory,
     run_messages,
-    text_stream,
     waits,
     write,
 )
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Q = TypeVar("Q")
+C = TypeVar("C")
 
 
 class Run(Handle["RunOptions"]):
@@ -160,24 +161,25 @@ class Run(Handle["RunOptions"]):
     def stream(
         self,
         name: str,
-        call: Callable[[Q], Iterable[str]],
+        call: Callable[[Q], Iterable[C] | Iterable[C]],
         request: Q,
         /,
         *,
         model: str = "",
         provider: str = "",
         on_partial: "OnPartial | None" = None,
-        go_on: Callable[[Q, str], Iterable[str]] | None = None,
-    ) -> Stream[str]:
-        """Call a model that streams texts.
+        go_on: Callable[[Q, str], Iterable[C] | Iterable[C]] | None = None,
+    ) -> Stream[C]:
+        """Call a model that streams texts, or events of any storable type.
 
         The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
         continued with ``go_on(request, text_so_far)`` if you give one; otherwise the request is sent again.
         ``on_partial`` chooses: ``"continue"``, ``"restart"``, or ``"keep"`` what arrived. The program gets
-        the whole text in each case. An answer that is recorded whole is replayed from the journal.
+        the whole answer in each case. An answer that is recorded whole is replayed from the journal: a text
+        in one piece, events one by one.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return Stream(drive(text_stream.stream_texts(self._held, BLOCKING, ask, call, go_on, on_partial)))
+        return Stream(drive(piece_stream.stream_pieces(self._held, BLOCKING, ask, call, go_on, on_partial)))
 
     @overload
     def ask(

@@ -121,8 +121,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.STEP_OVERRIDDEN: Schema({}, {"value": "any?"}),
     Kind.MARK: Schema(
         {
-            "in": "text?", "after": "text?", "forked": "bool?", "by_task": "bool?", "keep": "count?",
-            "upto": "seq?",
+            "in": "text?", "after": "text?", "forked": "bool?", "by_task": "bool?", "of_task": "bool?",
+            "keep": "count?", "upto": "seq?",
         },
         {"value": "any?", "losses": "losses?", "repairs": "list?"},
     ),

@@ -22,7 +22,7 @@ _ROWS: Final = (
         "holdfast.errors",
         (
             "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken "
-            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors Unjournaled"
+            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),

@@ -256,3 +256,59 @@ def test_children_side_by_side_are_not_stopped(url: str, edit: Callable[[], None
         except Kill:
             continue
     assert sorted(made, key=str) == sorted([0, 1, 2, 10, 11, 12], key=str)
+
+
+def test_an_async_child_that_is_renamed_does_not_repeat_its_effect(
+    url: str, edit: Callable[[], None]
+) -> None:
+    """The ledger is that of the tree, also where parent and child are tasks of an event loop."""
+
+    @holdfast.agent("async walker")
+    async def walker(run: holdfast.AsyncRun, dies: bool) -> Any:
+        paid = await run.once("pay", pay, 1)
+        if dies:
+            raise Kill
+        return paid
+
+    async def main(name: str, *, dies: bool) -> Any:
+        async with holdfast.run("a", store=url) as run:
+            return await run.child(name, walker, dies)
+
+    with pytest.raises(Kill):
+        asyncio.run(main("one", dies=True))
+    edit()
+    with pytest.raises(EffectUnclaimed) as stop:
+        asyncio.run(main("uno", dies=False))
+    assert stop.value.run == "a/uno"
+    assert made == [1]
+    holdfast.store(url).resolve("a/uno", only_stop(url, "a/uno").effects[0].id, "same")
+    assert asyncio.run(main("uno", dies=False)) == "paid 1"
+    assert made == [1]
+
+
+def test_a_child_in_a_thread_that_is_renamed_does_not_repeat_its_effect(
+    url: str, edit: Callable[[], None]
+) -> None:
+    """A plain agent of an async parent runs in a thread, and asks its parent's ledger from there."""
+
+    @holdfast.agent("thread walker")
+    def walker(run: holdfast.Run, dies: bool) -> Any:
+        paid = run.once("pay", pay, 1)
+        if dies:
+            raise Kill
+        return paid
+
+    async def main(name: str, *, dies: bool) -> Any:
+        async with holdfast.run("a", store=url) as run:
+            return await run.child(name, walker, dies)
+
+    with pytest.raises(Kill):
+        asyncio.run(main("one", dies=True))
+    edit()
+    with pytest.raises(EffectUnclaimed) as stop:
+        asyncio.run(main("uno", dies=False))
+    assert stop.value.run == "a/uno"
+    assert made == [1]
+    holdfast.store(url).resolve("a/uno", only_stop(url, "a/uno").effects[0].id, "same")
+    assert asyncio.run(main("uno", dies=False)) == "paid 1"
+    assert made == [1]

@@ -458,3 +458,46 @@ def test_a_handoff_of_a_fork_that_does_them_again_brings_none(url: str, tmp_path
     other.accept(document, as_="taker")
     enter(other.url, "taker", lambda run: trip(run, "ada"))
     assert len({key for _, key in made}) == 2
+
+
+def capturing(run: holdfast.Run, notes: list[str], *people: str) -> list[str]:
+    """Each call captures a list, which may have grown since."""
+    run.step("plan", len, "a trip")
+
+    def book(to: str) -> str:
+        made.append((to, ",".join(notes)))
+        return f"{to} booked"
+
+    return [run.once("book", book, to) for to in people]
+
+
+def test_other_captured_data_is_a_question(url: str) -> None:
+    """The same effect with the same given arguments, by a function that has captured other data, is not made unasked.
+
+    Before, it was another call, and was made a second time without a question.
+    """
+    enter(url, "a", lambda run: capturing(run, ["x"], "ada"))
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b")
+    with pytest.raises(holdfast.StepInDoubt, match="captured"):
+        enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada"))
+    assert made == [("ada", "x")]
+    store.resolve("b", "book", "done", value="ada booked")
+    assert enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada")) == ["ada booked"]
+    assert made == [("ada", "x")]
+    # One effect answers one call: the next one is another effect.
+    assert enter(url, "b", lambda run: capturing(run, ["x", "y"], "ada", "ada")) == ["ada booked"] * 2
+    assert made == [("ada", "x"), ("ada", "x,y")]
+
+
+def test_other_arguments_are_another_effect(url: str) -> None:
+    """A fork that does something else is not asked, and neither is a call that its origin never made."""
+    enter(url, "a", lambda run: capturing(run, ["x"], "ada"))
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b")
+    assert enter(url, "b", lambda run: capturing(run, ["y"], "bob")) == ["bob booked"]
+    store.fork("a@1", as_="c", effects="again")
+    assert enter(url, "c", lambda run: capturing(run, ["y"], "ada")) == ["ada booked"]
+    store.fork("a@1", as_="d")
+    assert enter(url, "d", lambda run: capturing(run, ["x"], "ada", "bob")) == ["ada booked", "bob booked"]
+    assert [to for to, _ in made] == ["ada", "bob", "ada", "bob"]

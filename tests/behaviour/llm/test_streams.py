@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from threading import Event as Signal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import holdfast
 from holdfast.engine.llm.model_call import Ask
+from holdfast.engine.llm.piece_stream import PieceSource
 from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.llm.stream_flusher import Flusher
-from holdfast.engine.llm.text_stream import TextSource
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
@@ -199,7 +199,7 @@ def test_much_at_once_is_written_at_once(url: str, monkeypatch: pytest.MonkeyPat
     assert events(url, Kind.STREAM_CHUNK)
 
 
-class EndsInTwo(TextSource):
+class EndsInTwo(PieceSource):
     """Marks the end of an answer, which comes in two tries; each breaks off behind its last piece."""
 
     marks_end = True
@@ -213,7 +213,7 @@ class EndsInTwo(TextSource):
         yield from self.tries.pop(0)
         raise ConnectionError
 
-    def delta_of(self, chunk: str) -> dict[str, Any]:  # type: ignore[override]
+    def delta_of(self, chunk: str) -> dict[str, Any]:
         return {"facts": {"finish_reason": "stop"}} if chunk == "<end>" else {"text": chunk}
 
 
@@ -344,10 +344,59 @@ def test_the_awaited_stream_is_the_same(url: str) -> None:
     assert asyncio.run(attempt()).split() == WHOLE.split()
 
 
-def test_only_texts_are_streamed(url: str) -> None:
-    """Misuse says what came and where such answers go instead."""
-    with pytest.raises(holdfast.Misuse, match="bytes"), holdfast.run("a", store=url) as run:
-        list(run.stream("answer", lambda _: [b"no text"], REQUEST))  # type: ignore[list-item]
+class Noted(NamedTuple):
+    """An event of some SDK."""
+
+    number: int
+    text: str
+
+
+def test_events_are_streamed_as_they_are(url: str) -> None:
+    """Any storable type: each is in the journal as it comes; a replay gives the same events, one by one."""
+    sent = [Noted(number, word) for number, word in enumerate(WORDS[:5])]
+    with suppress(RuntimeError), holdfast.run("a", store=url) as run:
+        assert list(run.stream("answer", lambda _: sent, REQUEST)) == sent
+        raise RuntimeError
+    with holdfast.run("a", store=url) as run:
+        stream = run.stream("answer", lambda _: sent, REQUEST)
+        assert stream.replayed
+        assert list(stream) == sent
+
+
+@pytest.mark.parametrize(("on_partial", "asked"), [("restart", 2), ("keep", 1)])
+def test_events_that_were_cut_off_are_begun_again_or_kept(url: str, on_partial: Any, asked: int) -> None:
+    """What had arrived is in the journal, though the program changed the events since."""
+    calls: list[int] = []
+
+    def ask(_: Any) -> Iterator[dict[str, Any]]:
+        calls.append(1)
+        for number in range(6):
+            if number == 4 and len(calls) == 1:
+                raise Cut
+            yield {"number": number}
+
+    def attempt() -> list[int]:
+        given: list[int] = []
+        with holdfast.run("a", store=url) as run:
+            given += [
+                event.pop("number") for event in run.stream("answer", ask, REQUEST, on_partial=on_partial)
+            ]
+        return given
+
+    with pytest.raises(Cut):
+        attempt()
+    assert attempt() == [*range(6 if on_partial == "restart" else 4)]
+    assert len(calls) == asked
+
+
+def test_an_answer_is_of_one_kind(url: str) -> None:
+    """Misuse says what came: texts and events cannot be joined, and only texts can be continued."""
+    mixed: list[Any] = ["a", {"b": 1}]
+    with holdfast.run("a", store=url) as run:
+        with pytest.raises(holdfast.Misuse, match="dict"):
+            list(run.stream("answer", lambda _: mixed, REQUEST))
+        with pytest.raises(holdfast.Misuse, match="only texts"):
+            list(run.stream("other", lambda _: mixed[1:], REQUEST, go_on=lambda _, text: [text]))
 
 
 def test_continue_needs_a_way_to_go_on(url: str) -> None:

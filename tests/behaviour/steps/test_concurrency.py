@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -328,15 +328,15 @@ def test_tasks_draw_their_own_values_in_any_order(url: str) -> None:
 def test_draws_of_earlier_versions_are_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """These versions counted the draws of all tasks together, and said so in no record."""
     with monkeypatch.context() as old:
-        old.setattr(TaskCalls, "own_last", "")
+        old.setattr(TaskCalls, "own", "")
         old.setattr(marks, "placed", lambda asked, fields: placed(asked, without_mark(fields)))
         before = asyncio.run(pay_in_tasks(url, "ann"))
-    assert not [e for e in holdfast.store(url).events("a") if b"by_task" in e.body]
+    assert not [e for e in holdfast.store(url).events("a") if b"of_task" in e.body]
     assert asyncio.run(pay_in_tasks(url, "ann")) == before
 
 
 def without_mark(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "by_task"}
+    return {name: value for name, value in fields.items() if name != "of_task"}
 
 
 def test_a_draw_of_the_root_task_is_not_given_to_another_task(url: str) -> None:
@@ -362,27 +362,74 @@ def test_a_draw_of_the_root_task_is_not_given_to_another_task(url: str) -> None:
     assert again == root != inner
 
 
-def test_tasks_that_draw_before_any_call_are_counted_in_order(url: str) -> None:
-    """Nothing distinguishes them but the order of their draws. ``run.scope`` gives each its own values in any order."""
+async def draw_first(url: str, first: str, *, alike: bool = False, nested: bool = False) -> dict[str, Any]:
+    """Two tasks that draw before any call, the one named first. ``alike``: with equal arguments."""
+    drawn: dict[str, Any] = {}
+    turn = asyncio.Event()
+    names = iter(("ann", "bob"))
 
-    async def attempt(first: str, *, scoped: bool) -> dict[str, Any]:
-        drawn: dict[str, Any] = {}
-        turn = asyncio.Event()
+    async def task(run: holdfast.AsyncRun, shared: list[str], who: str) -> None:
+        name = next(names) if alike else who
+        if name != first:
+            await turn.wait()
+        shared.append(name)
+        drawn[name] = await run.uuid(), await run.random(), await run.now()
+        turn.set()
+        await run.once("pay", note_async, [name, *drawn[name]])
 
-        async def task(run: holdfast.AsyncRun, name: str) -> None:
-            if name != first:
-                await turn.wait()
-            with run.scope(name) if scoped else nullcontext():
-                drawn[name] = await run.uuid()
-            turn.set()
+    async def outer(run: holdfast.AsyncRun, shared: list[str], who: str) -> None:
+        if not nested:
+            return await task(run, shared, who)
+        await run.step("begin", note_async, who)
+        await asyncio.gather(asyncio.create_task(inner(run, shared, [who])))
+        return None
 
-        with suppress(Crash):
-            async with holdfast.run(f"a{scoped}", store=url) as run:
-                await asyncio.gather(task(run, "ann"), task(run, "bob"))
-                raise Crash
-        return drawn
+    async def inner(run: holdfast.AsyncRun, shared: list[str], names: list[str]) -> None:
+        if names != [first]:
+            await turn.wait()
+        drawn[names[0]] = await run.uuid()
+        turn.set()
 
-    for scoped in (False, True):
-        before = asyncio.run(attempt("ann", scoped=scoped))
-        after = asyncio.run(attempt("bob", scoped=scoped))
-        assert after == (before if scoped else {"ann": before["bob"], "bob": before["ann"]})
+    shared: list[str] = []
+    with suppress(Crash):
+        async with holdfast.run("a", store=url) as run:
+            drawn["before"] = await run.uuid()
+            await asyncio.gather(*(outer(run, shared, "" if alike else who) for who in ("ann", "bob")))
+            drawn["root"] = await run.uuid()
+            raise Crash
+    return drawn
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_tasks_that_draw_before_any_call_have_their_own_values(url: str, nested: bool) -> None:
+    """A task is known by its function and arguments, and by those of the task that started it, if that one made a call.
+
+    Before, such draws were counted in the order of arrival: after a kill, tasks got each other's values, and both
+    were paid twice.
+    """
+    before = asyncio.run(draw_first(url, "ann", nested=nested))
+    paid = len(calls)
+    assert asyncio.run(draw_first(url, "bob", nested=nested)) == before
+    assert len(calls) == paid
+
+
+def test_equal_tasks_are_counted_in_order(url: str) -> None:
+    """Nothing distinguishes them, and either may have either value; the root task keeps its own."""
+    before = asyncio.run(draw_first(url, "ann", alike=True))
+    after = asyncio.run(draw_first(url, "bob", alike=True))
+    assert after == {**before, "ann": before["bob"], "bob": before["ann"]}
+
+
+def test_draws_that_were_counted_in_order_are_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier version counted the draws before a task's first call together with those of the root task."""
+    with monkeypatch.context() as old:
+        old.setattr(TaskCalls, "program", "")
+        old.setattr(marks, "placed", lambda asked, fields: placed(asked, as_before(fields)))
+        before = asyncio.run(draw_first(url, "ann"))
+    paid = len(calls)
+    assert asyncio.run(draw_first(url, "ann")) == before
+    assert len(calls) == paid
+
+
+def as_before(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"by_task" if name == "of_task" else name: value for name, value in fields.items()}

@@ -246,7 +246,7 @@ def test_a_handoff_to_another_store_lists_the_facts_as_a_loss(
     document = here.handoff("r")
     assert [loss for loss in here.accept(document, as_="mine").losses if loss.what == "fact"] == []
     (loss,) = (loss for loss in there.accept(document, as_="taker").losses if loss.what == "fact")
-    assert loss.name == "memory"
+    assert loss.name == here.url
     assert "one; two; three; and 1 more" in loss.why
     assert here.url in loss.why
     assert "memories --export" in loss.advice
@@ -300,3 +300,27 @@ def test_the_other_side_may_have_moved_before(here: holdfast.Store, there: holdf
     promising(here)
     assert len(here.copy(there, ["receiver"], move=True).losses) == 1
     assert here.copy(there, ["giver"], move=True).losses == ()
+
+
+def test_a_second_handoff_lists_the_facts_of_the_first_giver(tmp_path: Path) -> None:
+    """The facts are where they were remembered: a taker lists those of all givers that its own store does not have.
+
+    Before, the second document named the facts of the second giver only.
+    """
+    a, b, c = (holdfast.store(tmp_path / f"{name}.db") for name in "abc")
+    with holdfast.run("first", store=a) as run:
+        run.remember("the moon is far")
+        document = run.handoff(to="second", seal=True)
+    b.accept(document, as_="second")
+    with holdfast.run("second", store=b) as run:
+        run.remember("the sun is hot")
+        again = run.handoff(to="third", seal=True)
+
+    def lost(store: holdfast.Store) -> list[str]:
+        return [loss.name for loss in store.accept(again, as_="third").losses if loss.what == "fact"]
+
+    assert lost(c) == [a.url, b.url]
+    assert lost(a) == [b.url]
+    assert lost(b) == [a.url]
+    for store in (a, b, c):
+        store.close()

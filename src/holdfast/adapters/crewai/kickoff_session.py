@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Final
 
 from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissingImports]
+from crewai.utilities.planning_handler import CrewPlanner  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.llm_requests import step_name
@@ -17,13 +18,18 @@ from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import StopSignal
+from holdfast.errors import Misuse, StopSignal
 from holdfast.model.calls import CallOptions, Effect
 
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
 _LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
 _ELSEWHERE: Final = ("mcps", "apps")
 """Attributes that give an agent tools which are unknown before its task starts."""
+
+_REFUSED: Final = {
+    "a2a": "a remote agent does its work",
+    "adapted_agent": "another framework makes its model calls",
+}
 
 
 def session_of(thing: Any) -> "Session | None":
@@ -122,7 +128,9 @@ class Session:
 
         Returns the tasks' names.
         """
-        for name in ("manager_llm", *(("planning_llm",) if crew.planning else ())):
+        if crew.planning:
+            crew.planning_llm = CrewPlanner([], crew.planning_llm).planning_agent_llm  # or the default
+        for name in ("manager_llm", "planning_llm"):
             if isinstance(getattr(crew, name), str):
                 setattr(crew, name, create_llm(getattr(crew, name)))
         agents, tools = _agents_and_tools(crew)
@@ -142,10 +150,19 @@ class Session:
         self._hold.take(*things)
 
     def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
-        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task."""
+        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task.
+
+        Misuse for an agent that calls no LLM of CrewAI.
+        """
         fields = getattr(
             agent, "__dict__", {}
         )  # bypasses the descriptors, which warn about deprecated fields
+        for name, whose in _REFUSED.items():
+            if fields.get(name):
+                raise Misuse(
+                    problem=f"the agent {agent.role!r} has {name}: {whose}, which Holdfast cannot record",
+                    advice=f"leave {name} out, or call that agent inside of a tool",
+                )
         planner = getattr(fields.get("planning_config"), "llm", None)
         llms = [fields.get(name) for name in _LLMS]
         self.hold(*llms, planner, fields.get("knowledge"), *(fields.get("tools") or ()), *tools)

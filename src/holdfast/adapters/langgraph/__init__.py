@@ -16,8 +16,9 @@ with without_collecting():
     try:
         from holdfast.adapters.langgraph.saver import HoldfastSaver
         from holdfast.adapters.langgraph.store import HoldfastStore
+        from holdfast.adapters.langgraph.thread_import import import_threads
         from holdfast.adapters.langgraph.tools import durable_tools
     except ImportError as error:
         raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
 
-__all__ = ["HoldfastSaver", "HoldfastStore", "durable_tools"]
+__all__ = ["HoldfastSaver", "HoldfastStore", "durable_tools", "import_threads"]

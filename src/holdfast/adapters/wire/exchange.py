@@ -22,7 +22,7 @@ from holdfast.adapters.wire.server_probes import (
 )
 from holdfast.adapters.wire.shapes import shape_of
 from holdfast.adapters.wire.shapes.shape import Shape, WireSource
-from holdfast.core.llm.conversation import prepare_request
+from holdfast.core.llm.conversation import is_ready, prepare_request
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.conversation_repair import settle_request
 from holdfast.engine.llm.model_call import Ask
@@ -86,11 +86,13 @@ class Exchange:
     """A request and its answer."""
 
     __slots__ = (
-        "_headers", "_path", "_request", "_wire", "ask", "body", "is_replayed", "is_stream", "line", "shape",
+        "_given", "_headers", "_path", "_request", "_wire", "ask", "body", "is_replayed", "is_stream", "line",
+        "shape",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, request: Any, shape: Shape, body: dict[str, Any], *, waits: bool) -> None:
         self._wire, self._request, self._path, self.shape = wire, request, request.url.path, shape
+        self._given = body
         self._headers: Mapping[str, str] = {}
         self.is_replayed = False
         self.body = shape.recorded(self._path, body)
@@ -113,11 +115,14 @@ class Exchange:
         said = body.get(self.shape.conversation)
         if not isinstance(said, list):
             return body
+        continues = self.shape.continues(body)
+        if not continues and is_ready(said):
+            return body
         messages, repairs = await settle_request(held, runtime, said)
         if repairs:
             self.line.notes["mended"] = [repair.text for repair in repairs]
         model = self._fallback.model if self._fallback else self.ask.model_asked
-        ready = prepare_request(messages, self.line.provider, model, continues=self.shape.continues(body))
+        ready = prepare_request(messages, self.line.provider, model, continues=continues)
         return {**body, self.shape.conversation: ready}
 
     # -- sending ---------------------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ class Exchange:
         path, sent = self.shape.sent(self._path, body, self._fallback.model if self._fallback else "")
         request = self._request
         extensions = {**request.extensions, "timeout": self._timeout()}
-        is_same = path == self._path and sent == loads(request.content)
+        is_same = path == self._path and sent == self._given
         content = request.content if is_same else dumps(sent)
         url = request.url if path == self._path else request.url.copy_with(path=path)
         headers = [pair for pair in request.headers.multi_items() if pair[0].lower() not in _NOT_SENT_AGAIN]

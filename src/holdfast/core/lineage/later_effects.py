@@ -7,10 +7,14 @@ is never answered: a person is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
+
+from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.recorded_calls import Bodies
+from holdfast.core.steps.arguments import NOT_GIVEN
 from holdfast.core.steps.data_difference import differing
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
@@ -89,7 +93,7 @@ def reason_of(entry: Mapping[str, Any], repeats: str, changes: str = "") -> str:
     if entry["how"] != "done":
         return f"is in doubt already {place}"
     if changes:
-        return f"has happened already {place}, with other data of its module: {changes}"
+        return f"has happened already {place}, with other data: {changes}"
     if repeats == "ask":
         return f"has happened already {place}; repeats are to be asked about"
     return f"has happened already {place}; its result was pruned there"
@@ -124,7 +128,36 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Bodies) -> d
         "owner": _owner_of(view, call),
         "outcome": outcome,
         **(_data_in(body_of_intent) if "reads" in intent else {}),
+        **_given_in(body_of_intent, intent),
     }
+
+
+def _given_in(body: bytes, intent: Mapping[str, Any]) -> dict[str, Any]:
+    """The place and the given arguments of a ``once`` effect whose function captured something."""
+    arguments = contents_of(body).get("args")
+    if intent["effect"] != "once" or not isinstance(arguments, dict):
+        return {}
+    digest = given_digest(str(intent.get("in", "")), arguments)
+    return {"given": digest} if digest else {}
+
+
+def given_digest(scope: str, arguments: Mapping[str, Any]) -> str:
+    """A digest of a call's scope and given arguments, without what its function captured.
+
+    Empty if it captured nothing, or was given nothing: then nothing says which effect it is.
+    """
+    given = {name: value for name, value in arguments.items() if not name.startswith(NOT_GIVEN)}
+    if not given or len(given) == len(arguments):
+        return ""
+    captured = sorted(arguments.keys() - given.keys())
+    return blake2b(dumps([scope, given, captured], option=OPT_SORT_KEYS), digest_size=12).hexdigest()
+
+
+def with_other_data(
+    entries: Iterable[Mapping[str, Any]], name: str, digest: str
+) -> Iterator[Mapping[str, Any]]:
+    """The effects that a call may be whose function has captured other data since."""
+    return (one for one in entries if digest and one.get("given") == digest and one["step"] == name)
 
 
 def _data_in(intent: bytes) -> dict[str, Any]:

@@ -6,10 +6,13 @@ new thread inherits no context: the place of its first call is unknown.
 
 import sys
 from contextvars import ContextVar
+from hashlib import blake2b
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.codec.values import canonical
 from holdfast.core.steps.call_point import NO_PATH, UNKNOWN_AFTER, Point, path_after
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun
@@ -18,23 +21,44 @@ if TYPE_CHECKING:
 class TaskCalls:
     """The last call that one task has finished; and, for the root task, its path."""
 
-    __slots__ = ("_began_after", "last", "path", "task")
+    __slots__ = ("_began_after", "_parent", "_program", "last", "path", "task")
 
-    def __init__(self, task: object, last: str, path: int = NO_PATH, *, is_branch: bool = False) -> None:
-        """``is_branch``: another task started this one. ``last`` is that one's call, at some moment."""
+    def __init__(
+        self, task: object, last: str, path: int = NO_PATH, *, parent: "TaskCalls | None" = None
+    ) -> None:
+        """``parent``: the task that started this one, a branch. ``last`` is its call, at some moment."""
         self.task = task
         self.last = last
         self.path = path
-        self._began_after = last if is_branch else None
+        self._parent = parent
+        self._began_after = last
+        self._program: str | None = None
 
     @property
     def own_last(self) -> str:
-        """The last call that a branch has made itself: it distinguishes tasks that run side by side.
+        """The last call that a branch has made itself; empty before its first call, or if it is no branch."""
+        return self.last if self._parent is not None and self.last != self._began_after else ""
 
-        Empty before its first call, and in a task that is no branch.
+    @property
+    def own(self) -> str:
+        """What distinguishes a branch from tasks beside it: its last call, or before that, its program.
+
+        Empty in a task that is no branch.
         """
-        is_own = self._began_after is not None and self.last != self._began_after
-        return self.last if is_own else ""
+        return self.own_last or self.program
+
+    @property
+    def program(self) -> str:
+        """A digest of the function and the arguments that a branch executes, and of those of its parents.
+
+        Empty where they are not known: in a thread, and in a task that is no branch.
+        """
+        if self._program is None:
+            begun = "" if self._parent is None else coroutine_identity(self.task)
+            outer = self._parent.program if self._parent is not None else ""
+            # A call's key has no colon, so no call is taken for a program.
+            self._program = f"task:{blake2b(f'{outer} {begun}'.encode()).hexdigest()[:16]}" if begun else ""
+        return self._program
 
     def passed(self, key: str, recorded_key: str = "") -> None:
         """The task has finished this call.
@@ -62,6 +86,8 @@ class CallSite:
         self.leaf = leaf
 
 
+_VARARGS: Final = 4
+"""``inspect.CO_VARARGS``: the function takes ``*args``. ``inspect`` is not loaded for this."""
 CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
 
 
@@ -85,6 +111,29 @@ def current_task() -> object:
     return get_ident()
 
 
+def coroutine_identity(task: object) -> str:
+    """The function and the arguments of an asyncio task, as text; empty if there is no coroutine of Python.
+
+    Arguments count if they are storable and cannot change: a list that tasks share differs with their order.
+    """
+    get_coroutine = getattr(task, "get_coro", None)
+    frame = getattr(get_coroutine(), "cr_frame", None) if get_coroutine is not None else None
+    if frame is None:
+        return ""
+    code, values = frame.f_code, frame.f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)]
+    given = [(name, text) for name in names if (text := _text_of(values.get(name)))]
+    return repr((code.co_qualname, given))
+
+
+def _text_of(value: object) -> str:
+    try:
+        hash(value)
+        return canonical(value, what="an argument of a task").decode()
+    except (TypeError, HoldfastError):
+        return ""
+
+
 def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     """The place of a call of this run. The first call of a new task makes a branch for that task."""
     here = CALL_SITE.get()
@@ -98,7 +147,7 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
     task_calls = here.task_calls
     if task_calls.task is task or task_calls.task == task:
         return here, Point(here.scope, task_calls.last, forked=False, path=task_calls.path)
-    own = TaskCalls(task, task_calls.last, is_branch=True)
+    own = TaskCalls(task, task_calls.last, parent=task_calls)
     branch = CallSite(held, here.scope, own, here.depth, here.leaf)
     CALL_SITE.set(branch)
     return branch, Point(here.scope, task_calls.last, forked=True)

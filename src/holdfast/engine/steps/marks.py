@@ -38,8 +38,8 @@ async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], An
     """A value from outside the program (time, chance, the journal): drawn once, the same in every replay.
 
     ``data`` distinguishes it from others of its name. Without it, a task that another task started has its
-    own values: they belong to the call that it made before. RunFinished if a finished run would draw a new
-    one.
+    own values: they belong to the call that it made before, or to its function and arguments. RunFinished if
+    a finished run would draw a new one.
     """
     asked = ask(held, name, data, by_task=not data)
     if not data and asked.arguments and asked.key not in held.view.calls:
@@ -50,7 +50,7 @@ async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], An
             return await runtime.store(recorded_value, held, recorded, name)
         held.require_journal(name)  # before drawing: a finished run gets no new value
         value = await runtime.store(make)  # it may read the store
-        fields = placed(asked, {} if data else {"by_task": True})
+        fields = placed(asked, {} if data else {"of_task": True})
         event = draft(Kind.MARK, name, asked.key, fields, encode(value, what=name))
         await record(held, runtime, asked, event)
         return value
@@ -59,10 +59,16 @@ async def draw(held: HeldRun, runtime: Runtime, name: str, make: Callable[[], An
 
 
 def _as_counted_before(held: HeldRun, asked: RequestedCall) -> RequestedCall:
-    """The draw under the identity of earlier versions, which counted the draws of all tasks together."""
+    """The draw under the identity of earlier versions, which counted draws of several tasks together.
+
+    Those without ``by_task`` counted all of them, those with it the draws before a task's first call.
+    """
     site = site_of(asked.here.scope, f"mark:{asked.name}", b"")
     call = held.view.calls.get(f"{site}.{held.next_number(site)}")
-    if call is None or not call.outcomes or "by_task" in fields_of(held.body_of(call.outcomes[-1])):
+    if call is None or not call.outcomes:
+        return asked
+    fields = fields_of(held.body_of(call.outcomes[-1]))
+    if "of_task" in fields or ("by_task" in fields and asked.here.task_calls.own_last):
         return asked
     return moved(held, asked, site, b"")
 
@@ -77,7 +83,7 @@ def ask(held: HeldRun, name: str, data: bytes, *, by_task: bool = False) -> Requ
     held.check_usable()
     here, point = locate(held)
     if by_task:
-        data = here.task_calls.own_last.encode()
+        data = here.task_calls.own.encode()
     site = site_of(here.scope, f"mark:{name}", data)
     n = held.claim(site)
     return RequestedCall(name, f"{site}.{n}", site, n, data, here, point)

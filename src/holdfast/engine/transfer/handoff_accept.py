@@ -24,6 +24,7 @@ from holdfast.core.premises.premises import judge
 from holdfast.core.steps.identity import keyed
 from holdfast.core.transfer.handoff import check_document
 from holdfast.core.transfer.handoff.carried_effects import Effect, effects_in
+from holdfast.core.transfer.handoff.remembered_facts import memory_of
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import (
     Draft,
@@ -288,9 +289,9 @@ def _losses(
     store: StorePort, run: str, found: dict[str, Any], source: StorePort | None, fetched: _Fetched
 ) -> Iterator[Loss]:
     yield from _of_giver(store, run, found, source)
-    in_same_store = found["store"] == store.url
     for loss in _still_left_out(found, fetched):
-        if loss.what != "fact" or not in_same_store:  # the memory of one store is shared by its runs
+        # The memory of one store is shared by its runs.
+        if loss.what != "fact" or memory_of(loss.name, found) != store.url:
             yield loss
     yield from _of_places(found, source)
     for step in found["pending"]:

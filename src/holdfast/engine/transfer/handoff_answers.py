@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import dumps, loads
 
 from holdfast.core.lineage.handoff_fold import HANDOFF
-from holdfast.core.lineage.later_effects import data_changes, reason_of, treatment_of
+from holdfast.core.lineage.later_effects import (
+    data_changes,
+    given_digest,
+    reason_of,
+    treatment_of,
+    with_other_data,
+)
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
@@ -98,6 +104,10 @@ class TakenOver(Feature):
         entry = self.behind.get(asked.key)
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
+        if self.behind and call_options.effect == "once" and asked.site:
+            other = await runtime.store(self._with_other_data, asked)
+            if other is not None:
+                return await _claim_behind(self.held, runtime, call_options, asked, other, _CAPTURED)
         if self.carried is None or call_options.effect not in CARRIED:
             return None
         key, reads = "" if asked.site else asked.key, _reads(asked)
@@ -106,7 +116,18 @@ class TakenOver(Feature):
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
 
+    def _with_other_data(self, asked: "RequestedCall") -> dict[str, Any] | None:
+        """An effect with the same given arguments that no call of this history has claimed yet."""
+        digest = given_digest(asked.here.scope, loads(asked.arguments))
+        for entry in with_other_data(self.behind.values(), asked.name, digest):
+            same = [call for call in self.held.view.calls.values() if call.name == asked.name and call.seq]
+            origins = [fields_of(self.held.intent_of(call)).get("origin", {}) for call in same]
+            if (entry["run"], entry["event"]) not in {(one.get("run"), one.get("event")) for one in origins}:
+                return dict(entry)
+        return None
 
+
+_CAPTURED: Final = "what the function has captured from around it is not the same"
 TAKEN_OVER: Final = Slot("taken_over", TakenOver)
 
 
@@ -147,15 +168,19 @@ async def _claim_behind(
     call_options: "CallOptions",
     asked: "RequestedCall",
     entry: dict[str, Any],
+    changes: str = "",
 ) -> Call:
-    """Record how the effect ended in the origin, under the idempotency key that it had there."""
+    """Record how the effect ended in the origin, under the idempotency key that it had there.
+
+    ``changes`` says what is different from the recorded call: then a person is asked.
+    """
     journal = held.require_journal(asked.name)
     # The origin may have settled it since the fork.
     if entry["how"] != "done":
         entry = await runtime.store(_latest, held.store, entry)
     repeats = LATER_EFFECTS.of(held.view).repeats
-    how, changes = treatment_of(entry, repeats), ""
-    if asked.data is not None and not asked.data.counts:
+    how = "asked" if changes else treatment_of(entry, repeats)
+    if not changes and asked.data is not None and not asked.data.counts:
         changes = data_changes(entry, asked.data.digests, asked.data.shown)
         if changes and entry["effect"] == "once":
             how = "asked"  # the same call by its arguments, and perhaps not the same effect

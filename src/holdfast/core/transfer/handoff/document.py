@@ -32,7 +32,7 @@ from holdfast.core.transfer.handoff.carried_effects import (
     effects_in,
     given_and_captured,
 )
-from holdfast.core.transfer.handoff.remembered_facts import loss_of_facts
+from holdfast.core.transfer.handoff.remembered_facts import losses_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
 from holdfast.errors import TooLarge
@@ -154,7 +154,7 @@ class _Writing:
         unknown = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_UNKNOWN)]
         done = [call for call in story.steps() if is_done(call)]
         effects = [
-            *self._inherited(is_done=True),
+            *self._inherited("answered"),
             *self._behind("answered"),
             *self._of_children("answered"),
             *self._done(done),
@@ -163,7 +163,7 @@ class _Writing:
             *(self._doubt(call) for call in (*doubted, *unknown)),
             *self._behind("asked"),
             *self._of_children("asked"),
-            *self._doubts_of_unborn(),
+            *self._inherited("asked"),
         ]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
@@ -174,7 +174,7 @@ class _Writing:
             )
         others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
         begun_again = [
-            *self._inherited(is_done=False),
+            *self._inherited("again"),
             *self._behind("again"),
             *self._of_children("again"),
         ]
@@ -197,38 +197,17 @@ class _Writing:
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
-    def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
-        """Effects that the giver took over itself and has not claimed.
-
-        Those in doubt became calls of its own.
-        """
-        view = self.story.view
-        handed = HANDOFF.of(view).handed
-        if handed is None:
+    def _inherited(self, treatment: str) -> Iterator[dict[str, Any]]:
+        """Effects that the giver took over and has not claimed; its own doubts became calls of its own."""
+        fold = HANDOFF.of(self.story.view)
+        if fold.handed is None:
             return
-        seq = self.story.cite(handed.seq)
-        document = self._document_in(handed)
-        for effect in effects_in(document):
-            if (
-                effect.is_done == is_done
-                and not effect.is_in_doubt
-                and effect.number not in HANDOFF.of(view).claimed
-            ):
+        seq, document = self.story.cite(fold.handed.seq), self._document_in(fold.handed)
+        own = [e for e in effects_in(document) if not e.is_in_doubt and e.number not in fold.claimed]
+        unborn = [e for e in effects_in(document, children=True) if not self._is_born(e.item["child"])]
+        for effect in (*own, *unborn):
+            if treatment == ("asked" if effect.is_in_doubt else "answered" if effect.is_done else "again"):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
-        for effect in effects_in(document, children=True):
-            is_wanted = effect.is_done == is_done and not effect.is_in_doubt
-            if is_wanted and not self._is_born(effect.item["child"]):
-                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
-
-    def _doubts_of_unborn(self) -> Iterator[dict[str, Any]]:
-        """Effects in doubt that the giver took over for children that it has not begun."""
-        handed = HANDOFF.of(self.story.view).handed
-        if handed is None:
-            return
-        for effect in effects_in(self._document_in(handed), children=True):
-            if effect.is_in_doubt and not self._is_born(effect.item["child"]):
-                cited = [self.story.cite(handed.seq)]
-                yield {**_without_number(effect), "from": _source(effect), "events": cited}
 
     def _is_born(self, child: str) -> bool:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
@@ -403,7 +382,7 @@ class _Writing:
             if size > HANDOFF_VALUE_BYTES_MAX:
                 what: LossKind = "state" if name == "state" else "messages"
                 self._leave(what, name, f"{size:,} bytes long: too long for the handoff", advice)
-        self.left_out += loss_of_facts(self.story.view, self._read, self._store)
+        self.left_out += losses_of_facts(self.story.view, self._read, self._store, self._document_in)
         if bag.unread:
             self._leave(
                 "messages",

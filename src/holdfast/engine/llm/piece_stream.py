@@ -1,8 +1,15 @@
-"""Streams of plain text from any SDK, for ``run.stream``."""
+"""Streams of any SDK, for ``run.stream``: plain texts, or events of any storable type.
+
+Texts are joined: the recorded answer is one text, and a cut-off one can be continued. Events are kept as they
+came: the recorded answer is their list, and a cut-off one is begun again or kept.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from orjson import loads
+
+from holdfast.codec.values import decode_tree, encode
 from holdfast.core.llm.streams import Partial
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.model_call import Ask
@@ -12,15 +19,19 @@ from holdfast.engine.steps.call_options import choose
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 
+_EVENTS = "events"
 
-class TextSource:
-    """A function that yields an answer as texts, and optionally one that continues a partial answer."""
+
+class PieceSource:
+    """A function that yields an answer in pieces, and optionally one that continues a partial text."""
 
     marks_end = False
     messages: Sequence[Any] = ()
 
     def __init__(self, call: Callable[..., Any], request: Any, go_on: Callable[..., Any] | None) -> None:
         self._call, self._request, self._go_on = call, request, go_on
+        self._is_text: bool | None = None
+        """Whether the pieces are texts: the first one decides."""
 
     def open(self, messages: Sequence[Any] | None, had: int) -> Any:  # noqa: ARG002 - the same for all sources
         """The texts of the whole answer, or of its rest."""
@@ -36,26 +47,39 @@ class TextSource:
         """True: the policy ``continue`` is refused before, where there is no function for it."""
         return True
 
-    @staticmethod
-    def delta_of(chunk: Any) -> dict[str, Any]:
-        """The piece as a text. Misuse for any other type: only texts can be joined."""
-        if type(chunk) is not str:
+    def delta_of(self, chunk: Any) -> dict[str, Any]:
+        """The piece, as a text or as an event. Misuse where the pieces of one answer are both."""
+        is_text = type(chunk) is str
+        if self._is_text is None:
+            self._is_text = is_text
+        if self._is_text != is_text or (self._go_on is not None and not is_text):
+            wanted = "texts" if self._go_on is not None else "pieces of one kind"
             raise Misuse(
-                problem=f"run.stream got a {type(chunk).__name__} from its call, not a text",
-                advice="let the call yield the text of each piece; "
-                "a whole answer of any type is for run.model(...)",
+                problem=f"run.stream got a {type(chunk).__name__} from its call, and needs {wanted}",
+                advice="let the call yield only texts, or only events; with go_on= only texts",
             )
-        return {"text": chunk}
+        if is_text:
+            return {"text": chunk}
+        # A list in a list: the journal joins neighbouring lists, and so keeps the order.
+        return {"more": {_EVENTS: [[loads(encode(chunk, what="event of a stream"))]]}}
 
     @staticmethod
-    def answer_of(partial: Partial) -> str:
-        """The text."""
-        return partial.text
+    def answer_of(partial: Partial) -> Any:
+        """The text, or the events."""
+        return PieceSource.events_of(partial) if _EVENTS in partial.more else partial.text
 
     @staticmethod
-    def chunks_of(value: str) -> Iterable[str]:
-        """The whole text at once."""
-        return [value] if value else []
+    def events_of(partial: Partial) -> list[Any]:
+        return [
+            decode_tree(tree, what="event of a stream")
+            for piece in partial.more.get(_EVENTS, ())
+            for tree in piece
+        ]
+
+    @staticmethod
+    def chunks_of(value: Any) -> Iterable[Any]:
+        """The whole text at once, or the events."""
+        return value if type(value) is list else [value] if value else []
 
     @staticmethod
     def recovered(partial: Partial) -> Iterable[str]:
@@ -68,19 +92,19 @@ class TextSource:
         """Nothing to remember for texts."""
 
     @staticmethod
-    def live(chunk: str, delta: dict[str, Any]) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+    def live(chunk: Any, delta: dict[str, Any]) -> Iterable[Any]:  # noqa: ARG004 - the same for all sources
         """The chunk itself."""
         return [chunk]
 
     continued = live
 
     @staticmethod
-    def closing(value: str) -> Iterable[str]:  # noqa: ARG004 - the same for all sources
+    def closing(value: Any) -> Iterable[Any]:  # noqa: ARG004 - the same for all sources
         """Nothing: a text has no end marker."""
         return []
 
 
-async def stream_texts(
+async def stream_pieces(
     held: HeldRun,
     runtime: Runtime,
     ask: Ask,
@@ -88,7 +112,7 @@ async def stream_texts(
     go_on: Callable[..., Any] | None,
     on_partial: OnPartial | None,
 ) -> Streaming:
-    """The answer as texts. By default a partial answer is continued if there is ``go_on``, else restarted."""
+    """The answer in pieces. By default a partial one is continued if there is ``go_on``, else restarted."""
     if on_partial is None:
         on_partial = "restart" if go_on is None else "continue"
     choose("on_partial", on_partial, ON_PARTIAL)
@@ -97,6 +121,6 @@ async def stream_texts(
             problem=f"on_partial='continue' for {ask.name!r}, and nothing that could continue an answer",
             advice="give go_on=, a function of the request and the text so far",
         )
-    streaming = Streaming(held, runtime, ask, TextSource(call, ask.request, go_on), on_partial)
+    streaming = Streaming(held, runtime, ask, PieceSource(call, ask.request, go_on), on_partial)
     await streaming.begin()
     return streaming
