@@ -62,6 +62,19 @@ def test_signals_reach_the_command(desk: Desk, signum: signal.Signals) -> None:
     assert (process.returncode, desk.info.status) == (0, "interrupted")
 
 
+def test_an_agent_of_an_earlier_attempt_is_refused(desk: Desk) -> None:
+    """A killed proxy leaves its agent alive: at the same port, it must not speak into the next attempt."""
+    code = (
+        "import os, urllib.request, urllib.error\n"
+        "ours = os.environ['OPENAI_BASE_URL']\n"
+        "for base in (ours.rpartition('/')[0][:-3] + 'abc/v1', ours.split('/', 3)[0] + '//' + ours.split('/')[2] + '/v1'):\n"
+        "    try: urllib.request.urlopen(base + '/models')\n"
+        "    except urllib.error.HTTPError as error: print(error.code)\n"
+        "print(urllib.request.urlopen(ours + '/models').status)"
+    )
+    assert desk.done(desk.proxy(sys.executable, "-c", code)).stdout.split() == ["400", "400", "200"]
+
+
 def test_a_command_that_cannot_start_fails(desk: Desk) -> None:
     """One line says so."""
     done = desk.done(desk.proxy("no-such-agent"))
@@ -134,14 +147,14 @@ def test_the_run_is_an_ordinary_one(desk: Desk) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_without_a_command_it_serves_until_a_signal(serve: Serve, desk: Desk, signum: signal.Signals) -> None:
     """Started again, it answers from the journal."""
-    for _ in range(2):
+    for replayed in (0, 2):
         with serve() as proxy:
             assert proxy.chat("one")[0] == 200
             assert proxy.chat("two")[0] == 200
             code, err = proxy.end(signum)
         assert code == 128 + signum
         assert desk.info.status == "interrupted"
-    assert '{"event":"ended","run":"talk","calls":2,"replayed":2}' in err
+        assert f'{{"event":"ended","run":"talk","calls":2,"replayed":{replayed}}}' in err
     assert len(desk.provider.calls) == 2
 
 
@@ -178,6 +191,15 @@ def test_an_agent_that_asks_again_gets_the_answer_it_lost(serve: Serve, desk: De
     assert len(desk.provider.calls) == desk.calls == 2
 
 
+def test_an_agent_that_begins_again_without_its_proxy_is_noticed(serve: Serve) -> None:
+    """Its calls are new ones, and paid for: the proxy says so, once."""
+    with serve() as proxy:
+        for text in ("one", "two", "one", "one"):
+            assert proxy.chat(text)[0] == 200
+        _, err = proxy.end()
+    assert err.count('{"event":"repeated"}') == 1
+
+
 def test_unknown_endpoints_are_refused(serve: Serve, desk: Desk) -> None:
     """A POST that no journal records would be paid for in every attempt. It can be let through on purpose."""
     with serve() as proxy:
@@ -200,7 +222,7 @@ def test_web_pages_are_refused(serve: Serve, desk: Desk, headers: dict[str, str]
     """A page in a browser on this machine can send requests here, under a name of its own."""
     with serve() as proxy:
         status, said = proxy.chat("one", **headers)
-        assert (status, said["error"]["code"]) == (400, "holdfast_host")
+        assert (status, said["error"]["code"]) == (400, "holdfast_address")
     assert desk.provider.exchanges == []
 
 
@@ -265,6 +287,7 @@ def test_without_the_extra_it_says_what_to_install(desk: Desk) -> None:
         ("/v1/chat/completions", {}, {}, None, "https://api.openai.com/v1/chat/completions"),
         ("/v1/responses", {}, {"OPENAI_BASE_URL": "https://g.ai/openai/v1/"}, None, "https://g.ai/openai/v1/responses"),
         ("/v1/responses", {}, {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, None, "https://api.openai.com/v1/responses"),
+        ("/v1/responses", {}, {"OPENAI_BASE_URL": "http://127.0.0.1:98/v1"}, None, "http://127.0.0.1:98/v1/responses"),
         ("/v1/embeddings", {}, {}, "http://h:1", "http://h:1/v1/embeddings"),
         ("/v1/messages", {}, {}, None, "https://api.anthropic.com/v1/messages"),
         ("/v1/models", {"anthropic-version": "1"}, {}, None, "https://api.anthropic.com/v1/models"),

@@ -46,9 +46,9 @@ class Upstreams:
 
     def __init__(self, to: str | None, environ: Mapping[str, str], address: str) -> None:
         """``address`` is the proxy's own: a variable that was set for the agent does not count here."""
+        given = {one: _base_of(to or environ.get(one.variable) or one.address) for one in PROVIDERS}
         self._bases = {
-            provider: _base_of(provider, to or environ.get(provider.variable, ""), address)
-            for provider in PROVIDERS
+            one: one.address if f"{base}/".startswith(f"{address}/") else base for one, base in given.items()
         }
 
     def url_of(self, provider: Provider, path: str, query: str) -> str:
@@ -60,11 +60,8 @@ class Upstreams:
         return base + path + (f"?{query}" if query else "")
 
 
-def _base_of(provider: Provider, given: str, address: str) -> str:
-    base = given.rstrip("/")
-    if base and "://" not in base:  # OLLAMA_HOST is often written so
-        base = f"http://{base}"
-    return provider.address if not base or base.startswith(address) else base
+def _base_of(given: str) -> str:
+    return ("" if "://" in given else "http://") + given.rstrip("/")  # OLLAMA_HOST often has no scheme
 
 
 def check_address(url: str) -> str:

@@ -8,6 +8,7 @@ do not retry; after it, every request gets the same error.
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from holdfast.adapters.shared.turns import Turns
 from holdfast.adapters.wire.exchange import REPLAYED
@@ -51,11 +52,13 @@ class Relay:
     ) -> None:
         """``client`` is an ``httpx.AsyncClient`` over our transport; ``tell`` gets each model call."""
         self._client, self._turns, self._upstreams, self._tell = client, turns, upstreams, tell
-        port = address.rpartition(":")[2]
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self._url = urlsplit(address)
+        self._hosts = {f"{name}:{self._url.port}" for name in (self._url.hostname, "localhost")}
         self._lost: dict[tuple[str, bytes], Answer] = {}
         """Answers that did not reach the agent, by path and body."""
         self._failure: Any = None
+        self._first: tuple[str, bytes] | None = None
+        self._is_repeated = False
         self.calls = self.replayed = 0
         self.running: set[asyncio.Task[None]] = set()
         """Requests in progress."""
@@ -76,19 +79,18 @@ class Relay:
         """Answer one request."""
         headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        is_ours = path.startswith(f"{self._url.path}/")
         body = await _body_of(receive)
-        asked = Asked(scope["method"], path, query, headers, body or b"")
-        problem = self._problem(asked, is_whole=body is not None)
+        asked = Asked(scope["method"], path.removeprefix(self._url.path), query, headers, body or b"")
+        problem = self._problem(asked, is_ours=is_ours, is_whole=body is not None)
         answer = refusal(asked.provider, *problem) if problem else self._answer(asked)
         await self._relay(asked, answer, receive, send)
 
-    def _problem(self, asked: Asked, *, is_whole: bool) -> tuple[str, str] | None:
+    def _problem(self, asked: Asked, *, is_ours: bool, is_whole: bool) -> tuple[str, str] | None:
         """Why a request is refused before it is looked at: a code and a text."""
-        if asked.headers.get("host") not in self._hosts or "origin" in asked.headers:
+        if asked.headers.get("host") not in self._hosts or "origin" in asked.headers or not is_ours:
             # A web page can send requests here too, under a name of its own that leads to this address.
-            return "holdfast_host", "the proxy answers programs on this machine, at its own address only"
-        if not asked.path.startswith("/"):
-            return "holdfast_path", "the path must begin with /"
+            return "holdfast_address", "the proxy answers programs on this machine, at its own address only"
         if not is_whole:
             return "holdfast_too_large", f"the request has more than {PROXY_BODY_BYTES_MAX:,} bytes"
         if self.stop is not None:
@@ -98,9 +100,14 @@ class Relay:
         return None
 
     def _answer(self, asked: Asked) -> Answer:
-        found = self._lost.pop((asked.path, asked.body), None)
+        key = asked.path, asked.body
+        found = self._lost.pop(key, None)
         if found is not None:
             return found
+        if key == self._first and not self._is_repeated:
+            self._is_repeated = True
+            self._tell("repeated")
+        self._first = self._first or key
         answer = Answer()
         task = asyncio.create_task(self._send_on(asked, answer))
         self.running.add(task)
@@ -151,7 +158,7 @@ class Relay:
         self.calls += 1
         self.replayed += is_replayed
         self._failure = response if response.status_code >= _REFUSED else None
-        self._tell("called", name=shape.name, replayed=is_replayed)
+        self._tell("called", number=self.calls, name=shape.name, replayed=is_replayed)
 
     async def _relay(self, asked: Asked, answer: Answer, receive: Any, send: Any) -> None:
         """Send the answer; if the connection breaks before its end, keep it for the agent's next try."""

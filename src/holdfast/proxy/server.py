@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
 from holdfast.adapters.shared.journaled_calls import not_installed
@@ -39,6 +40,8 @@ _SIGNAL_EXIT: Final = 128
 _ANSWER_S: Final = 600.0
 _CONNECT_S: Final = 10.0
 _SHUTDOWN_S: Final = 2
+_KEEP_ALIVE_S: Final = 3600
+"""Longer than any client keeps an idle connection: one that we close may just be taken for the next call."""
 _RUN: Final = "HOLDFAST_RUN"
 
 
@@ -102,9 +105,12 @@ async def serve(opening: Opening, options: Options, reaches_command: Callable[[s
 
 
 async def _attempt(run: AsyncRun, listening: socket.socket, options: Options, signals: Signals) -> None:
-    address = f"http://{HOST}:{listening.getsockname()[1]}"
+    origin = f"http://{HOST}:{listening.getsockname()[1]}"
+    # An agent that outlives a killed proxy must not speak into the next attempt: each has an address of its
+    # own. Without a command the address is typed by hand.
+    address = f"{origin}/{token_hex(8)}" if options.command else origin
     variables = variables_for(address)
-    async with _served(listening, address, options) as relay:
+    async with _served(listening, Upstreams(options.to, os.environ, origin), address, options) as relay:
         options.tell(
             "listening", run=run.id, attempt=run.attempt, status=run.status, url=address, variables=variables
         )
@@ -121,22 +127,25 @@ async def _attempt(run: AsyncRun, listening: socket.socket, options: Options, si
 
 
 @asynccontextmanager
-async def _served(listening: socket.socket, address: str, options: Options) -> AsyncIterator[Relay]:
+async def _served(
+    listening: socket.socket, upstreams: Upstreams, address: str, options: Options
+) -> AsyncIterator[Relay]:
     passed = check_passthrough(tuple(options.passthrough))
     manner = Manner("holdfast.proxy", "", "continue", "auto", PATIENCE, (), passed)
     here = here_now()
     assert here is not None, "the run is entered"
     async with httpx.AsyncClient(timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)) as client:
-        upstreams = Upstreams(options.to, os.environ, address)
         # The agent is one program: each of its calls follows the one before, unless they overlap.
         turns = Turns(here, is_alone=True)
         relay = Relay(journaled(client, manner), turns, upstreams, address, options.tell)
         config = uvicorn.Config(
             relay,
             lifespan="off",
+            ws="none",
             log_config=None,
             log_level="critical",
             access_log=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_SHUTDOWN_S,
         )
         server = _Server(config)

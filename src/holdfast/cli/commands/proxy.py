@@ -79,8 +79,7 @@ def command(
     try:
         return asyncio.run(serve(opening, options, reaches_all))
     except CommandFailed as failed:
-        render.show_error(str(failed), failed.hint)
-        return exit_code(failed.code)
+        raise RefusedError(str(failed), failed.hint, code=exit_code(failed.code)) from None
     except OSError as refused:
         raise RefusedError(
             f"the proxy cannot start: {refused.strerror or refused}"
@@ -111,7 +110,9 @@ def _print_while_served(event: str, **fields: Any) -> None:
         lines = [[Span(f"export {name}={value}")] for name, value in fields["variables"].items()]
         render.report([Gap(), Lines(lines), Gap()])
     elif event == "called":
-        _line(fields["name"], " from the journal" if fields["replayed"] else "")
+        _line(f"{fields['number']:>3}  {fields['name']}", "  from the journal" if fields["replayed"] else "")
+    elif event == "ended":
+        _line("", "the same command continues the run")
 
 
 def _print(event: str, **fields: Any) -> None:
@@ -125,9 +126,14 @@ def _print(event: str, **fields: Any) -> None:
         case "waiting":
             calls = count(fields["calls"], "call")
             _line(f"waiting for {calls}, which will be recorded; Ctrl-C again ends at once")
+        case "repeated":
+            _line(
+                "the agent asks its first question again, and that is a new call. "
+                "If you started the agent again, start the proxy again too: then the journal answers"
+            )
         case "ended":
             calls = count(fields["calls"], "model call")
-            _line(f"{fields['run']}: {calls}, {fields['replayed']} of them from the journal")
+            _line(f"{fields['run']}: {calls}, {fields['replayed']} from the journal")
 
 
 def _line(text: str, note: str = "") -> None:
