@@ -18,7 +18,7 @@ PACKAGE = Path(holdfast.__file__).parent
     [STDLIB / "json" / "decoder.py", PACKAGE / "api" / "run.py", "/any/lib/site-packages/agents/run.py"],
 )
 def test_a_file_of_others_is_known_by_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look at the file system: a process that uses a framework has thousands of modules, and asks for each.
+    """Without a look at the file system: a process has hundreds of such modules, and asks for each.
 
     Planted: the real path first, as it was.
     """

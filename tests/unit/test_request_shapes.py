@@ -37,6 +37,24 @@ from holdfast.model.usage import Usage
             Usage("m", "p", 9, 4, 5, 2),
         ),
         ({"usage": {"prompt_tokens": 0, "total_tokens": 0}}, Usage("m", "p", 0)),
+        (  # Gemini, whose thoughts are counted apart
+            {
+                "modelVersion": "gemini-x",
+                "usageMetadata": {
+                    "promptTokenCount": 9,
+                    "candidatesTokenCount": 4,
+                    "cachedContentTokenCount": 5,
+                    "thoughtsTokenCount": 2,
+                    "toolUsePromptTokenCount": 1,
+                },
+            },
+            Usage("gemini-x", "p", 10, 6, 5, 2),
+        ),
+        ({"model": "llama", "prompt_eval_count": 7, "eval_count": 3}, Usage("llama", "p", 7, 3)),  # Ollama
+        (  # Bedrock, whose cached tokens are counted apart
+            {"usage": {"inputTokens": 7, "outputTokens": 3, "cacheReadInputTokens": 2}},
+            Usage("m", "p", 9, 3, 2),
+        ),
         ({"usage": None}, Usage("m", "p")),
         (
             {"usage": {"prompt_tokens": "many", "completion_tokens": -1, "input_tokens": True}},
@@ -86,6 +104,42 @@ def test_a_request_in_a_line() -> None:
             "Yes.",
         ),
         ({"data": [[0.1], [0.2]]}, "2 vectors"),
+        ({"embeddings": [[0.1], [0.2]]}, "2 vectors"),
+        ({"embedding": {"values": [0.1]}}, "1 vector"),
+        (
+            {
+                "candidates": [
+                    {
+                        "content": {
+                            "role": "model",
+                            "parts": [
+                                {"text": "Hm.", "thought": True},
+                                {"text": "Yes."},
+                                {"functionCall": {"name": "look", "args": {"at": "it"}}},
+                            ],
+                        }
+                    }
+                ]
+            },
+            'Yes.; call look(at="it")',
+        ),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "(empty)"),
+        ({"message": {"role": "assistant", "content": "Yes.", "thinking": "Hm."}}, "Yes."),
+        ({"response": "Yes.", "done": True}, "Yes."),
+        (
+            {
+                "output": {
+                    "message": {
+                        "role": "assistant",
+                        "content": [
+                            {"text": "Yes."},
+                            {"toolUse": {"name": "look", "input": {"at": "it"}}},
+                        ],
+                    }
+                }
+            },
+            'Yes.; call look(at="it")',
+        ),
         ("Hello.", "Hello."),
         ({"other": 1}, None),
         (7, None),

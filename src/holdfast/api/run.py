@@ -161,14 +161,14 @@ class Run(Handle["RunOptions"]):
     def stream(
         self,
         name: str,
-        call: Callable[[Q], Iterable[C] | Iterable[C]],
+        call: Callable[[Q], Iterable[C]],
         request: Q,
         /,
         *,
         model: str = "",
         provider: str = "",
         on_partial: "OnPartial | None" = None,
-        go_on: Callable[[Q, str], Iterable[C] | Iterable[C]] | None = None,
+        go_on: Callable[[Q, str], Iterable[C]] | None = None,
     ) -> Stream[C]:
         """Call a model that streams texts, or events of any storable type.
 

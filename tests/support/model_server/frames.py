@@ -113,7 +113,8 @@ def completion_chunks(answer: Answer) -> Iterator[Frame]:
         yield delta(tool_calls=[head])
         for piece in fragments(call.arguments):
             yield delta(piece, tool_calls=[{"index": index, "function": {"arguments": piece}}])
-    yield chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": answer.finish}])
+    told = {"usage": usage_of(answer)} if answer.asked.usage_with_end else {}
+    yield chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": answer.finish}], **told)
     if answer.asked.usage:
         yield chunk([], usage=usage_of(answer))
     yield sse("[DONE]")

@@ -14,11 +14,12 @@ from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
 from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
+from holdfast.adapters.shared.swallowed_stops import SwallowedStops
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import Misuse, StopSignal
+from holdfast.errors import Misuse
 from holdfast.model.calls import CallOptions, Effect
 
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
@@ -38,7 +39,7 @@ def session_of(thing: Any) -> "Session | None":
     return SESSION.get() or only_holder(thing)
 
 
-class Session:
+class Session(SwallowedStops):
     """One kickoff in a run."""
 
     def __init__(
@@ -50,8 +51,8 @@ class Session:
         is_streamed: bool,
     ) -> None:
         """``is_streamed``: CrewAI works in its own thread, and reports to the reader of the stream."""
+        super().__init__()
         self._seam, self.is_streamed = seam, is_streamed
-        self.stop: StopSignal | None = None
         self.places: dict[int, tuple[str, str]] = {}
         self.copies = count(1)
         self._effects: dict[str, Effect] = {
@@ -72,28 +73,12 @@ class Session:
         """
         token = SESSION.set(self)
         try:
-            yield self
-        except Exception as error:
-            if self.stop is not None:
-                raise self.stop from error
-            raise
+            with self.raised_at_end():
+                yield self
         finally:
             if SESSION.get() is self:  # a stream may be left in another context than it was entered
                 SESSION.reset(token)
             self._hold.let_go()
-        if self.stop is not None:
-            raise self.stop
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Make a call, unless the run was stopped; remember a stop-signal of this call."""
-        if self.stop is not None:
-            raise self.stop
-        try:
-            yield
-        except StopSignal as stop:
-            self.stop = self.stop or stop
-            raise
 
     def mark(self, name: str, **content: Any) -> None:
         """Record what the crew does besides its calls; a replay consumes it."""

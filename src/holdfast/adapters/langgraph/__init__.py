@@ -14,6 +14,7 @@ with without_collecting():
     from holdfast.adapters.shared.journaled_calls import not_installed
 
     try:
+        from holdfast.adapters.langgraph.nodes import durable_node
         from holdfast.adapters.langgraph.saver import HoldfastSaver
         from holdfast.adapters.langgraph.store import HoldfastStore
         from holdfast.adapters.langgraph.thread_import import import_threads
@@ -21,4 +22,4 @@ with without_collecting():
     except ImportError as error:
         raise not_installed("holdfast.adapters.langgraph", "langgraph", error) from error
 
-__all__ = ["HoldfastSaver", "HoldfastStore", "durable_tools", "import_threads"]
+__all__ = ["HoldfastSaver", "HoldfastStore", "durable_node", "durable_tools", "import_threads"]

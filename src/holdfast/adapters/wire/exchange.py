@@ -108,22 +108,8 @@ class Exchange:
         )
 
     async def prepared(self, held: HeldRun, runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
-        """The body as a provider accepts it.
-
-        Calls without a result settled from the journal, foreign reasoning removed.
-        """
-        said = body.get(self.shape.conversation)
-        if not isinstance(said, list):
-            return body
-        continues = self.shape.continues(body)
-        if not continues and is_ready(said):
-            return body
-        messages, repairs = await settle_request(held, runtime, said)
-        if repairs:
-            self.line.notes["mended"] = [repair.text for repair in repairs]
-        model = self._fallback.model if self._fallback else self.ask.model_asked
-        ready = prepare_request(messages, self.line.provider, model, continues=continues)
-        return {**body, self.shape.conversation: ready}
+        """The body as a provider accepts it."""
+        return await prepared(held, runtime, self.shape, self.ask, self.line, body)
 
     # -- sending ---------------------------------------------------------------------------------------------
 
@@ -226,6 +212,8 @@ class Exchange:
 
     def refusal(self, error: ProviderError) -> Any:
         """The provider's refusal as a response. The engine has waited already: the client need not retry."""
+        if error.status_code == IN_STREAM and self.is_stream:
+            return self.response(True, stream=self._error_stream(error))
         headers = [*error.headers.items(), _NO_RETRY]
         made = self._wire.http.Response(error.status_code or 500, headers=headers, content=error.content)
         pass_on_failure(error, made)
@@ -302,7 +290,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -326,7 +314,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -336,11 +324,33 @@ class Exchange:
 
         return Bytes()
 
+    def _error_stream(self, error: ProviderError) -> Any:
+        """A recorded stream that ended with an error: only the error is left of it."""
+        assert self.shape.source is not None
+        event = self.shape.source.encode(error.event)
+
+        class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
+            def __iter__(self) -> Iterator[bytes]:
+                yield event
+                raise error
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                yield event
+                raise error
+
+            def close(self) -> None:
+                _pass_on(error)
+
+            async def aclose(self) -> None:
+                _pass_on(error)
+
+        return Bytes()
+
     # -- server type and readiness ---------------------------------------------------------------------------
 
     @property
     def _server(self) -> Server:
-        return Server(str(self._request.url).partition(self.shape.suffix)[0], self._request.url.host)
+        return Server(self.shape.server(str(self._request.url)), self._request.url.host)
 
     def _flavour(self) -> Question[str]:
         prefill = self._wire.manner.prefill
@@ -382,6 +392,27 @@ class Exchange:
     async def readiness_async(self) -> str | None:
         """Why the provider cannot answer now; None if it can."""
         return await answered_async(readiness_of(self._server, self.ask.model_asked), self._get_async)
+
+
+async def prepared(
+    held: HeldRun, runtime: Runtime, shape: Shape, ask: Ask, line: Line, body: dict[str, Any]
+) -> dict[str, Any]:
+    """The body as a provider accepts it.
+
+    Calls without a result settled from the journal, foreign reasoning removed.
+    """
+    said = body.get(shape.conversation)
+    if not isinstance(said, list):
+        return body
+    continues = shape.continues(body)
+    if not continues and is_ready(said):
+        return body
+    messages, repairs = await settle_request(held, runtime, said)
+    if repairs:
+        line.notes["mended"] = [repair.text for repair in repairs]
+    model = line.targets[line.target] or ask.model_asked
+    ready = prepare_request(messages, line.provider or ask.provider, model, continues=continues)
+    return {**body, shape.conversation: ready}
 
 
 def exchange_of(wire: Wire, request: Any, content: Callable[[], bytes], *, waits: bool) -> Exchange | None:

@@ -145,13 +145,39 @@ def _reason(signs: Signs, otherwise: str) -> str:
 # -- from exceptions of any client ---------------------------------------------------------------------------
 
 _TIMEOUTS: Final = frozenset(
-    {"APITimeoutError", "ReadTimeout", "TimeoutException", "ConnectTimeout", "PoolTimeout", "WriteTimeout"}
+    {
+        "APITimeoutError",
+        "ReadTimeout",
+        "TimeoutException",
+        "ConnectTimeout",
+        "PoolTimeout",
+        "WriteTimeout",
+        "ReadTimeoutError",
+        "ConnectTimeoutError",
+    }
 )
 _CUTS: Final = frozenset(
-    {"RemoteProtocolError", "ReadError", "IncompleteRead", "ChunkedEncodingError", "StreamError"}
+    {
+        "RemoteProtocolError",
+        "ReadError",
+        "IncompleteRead",
+        "ChunkedEncodingError",
+        "StreamError",
+        "ResponseStreamingError",
+        "ConnectionClosedError",
+        "ProtocolError",
+    }
 )
 _CONNECTIONS: Final = frozenset(
-    {"APIConnectionError", "ConnectError", "NetworkError", "TransportError", "MaxRetryError"}
+    {
+        "APIConnectionError",
+        "ConnectError",
+        "NetworkError",
+        "TransportError",
+        "MaxRetryError",
+        "EndpointConnectionError",
+        "HTTPClientError",
+    }
 )
 
 

@@ -21,7 +21,7 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 @lru_cache(1024)
 def is_own_file(path: str) -> bool:
     """Whether a source file, or a directory of them, is the user's. A notebook's cell has no file, and is."""
-    # As it is written, first: a process has thousands of modules, and the real path of one takes 20 µs.
+    # As it is written, first: a process has hundreds of such modules, and the real path of one takes 20 µs.
     if path.startswith(_FOREIGN) or any(part in f"{path}{os.sep}" for part in _INSTALLED):
         return False
     return not f"{os.path.realpath(path)}{os.sep}".startswith(_FOREIGN)
