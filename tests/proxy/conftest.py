@@ -34,7 +34,7 @@ class Desk:
 
     def proxy(self, *command: str, options: tuple[str, ...] = ()) -> list[str]:
         given = ["--", *command] if command else []
-        return [*HOLDFAST, "proxy", "--run", "talk", *options, "--to", self.provider.base_url, *given]
+        return [*HOLDFAST, "proxy", "--run", "talk", *options, *given]
 
     def agent(self, calls: int, *options: str) -> list[str]:
         """The proxy with the agent behind it."""
@@ -67,14 +67,18 @@ class Desk:
         file = self.path / "agent.pid"
         return int(file.read_text() or 0) if file.exists() else 0
 
-    @staticmethod
-    def _environ(more: dict[str, str]) -> dict[str, str]:
+    def _environ(self, more: dict[str, str]) -> dict[str, str]:
+        """Without the variables of whoever runs the tests, and with the provider in those that the proxy reads."""
         kept = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "OLLAMA_"))
         }
-        return {**kept, "OPENAI_API_KEY": KEY, **more}
+        provider = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": self.provider.base_url}
+        provider |= dict.fromkeys(
+            ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OLLAMA_HOST"), self.provider.url
+        )
+        return {**kept, **provider, **more}
 
     @property
     def store(self) -> holdfast.Store:

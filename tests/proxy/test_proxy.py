@@ -170,6 +170,52 @@ def test_parallel_calls_come_back_in_any_order(serve: Serve, desk: Desk) -> None
     assert len(desk.provider.calls) == 6
 
 
+_SAID = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}
+_PARTS = {"contents": [{"role": "user", "parts": [{"text": "one"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {**_SAID, "stream": True}),
+        ("/v1/responses", {"model": "scripted", "input": "one"}),
+        ("/v1/messages", {**_SAID, "max_tokens": 50}),
+        ("/v1/messages", {**_SAID, "max_tokens": 50, "stream": True}),
+        ("/v1beta/models/scripted:generateContent", _PARTS),
+        ("/v1beta/models/scripted:streamGenerateContent?alt=sse", _PARTS),
+        ("/api/chat", _SAID),
+        ("/api/chat", {**_SAID, "stream": False}),
+    ],
+    ids=["chat", "responses", "anthropic", "anthropic stream", "gemini", "gemini stream", "ollama stream", "ollama"],
+)  # fmt: skip
+def test_each_protocol_is_recorded(serve: Serve, desk: Desk, path: str, body: dict[str, Any]) -> None:
+    """And answered from the journal with the same text."""
+    texts = []
+    for _ in range(2):
+        with serve() as proxy:
+            status, answer = proxy.post(path, body)
+            assert status == 200, answer
+            texts.append(said(answer))
+            proxy.end()
+    assert texts[0] == texts[1] != ""
+    assert len(desk.provider.calls) == 1
+
+
+def said(answer: Any) -> str:
+    """The text of an answer in any protocol, or of all events of a stream."""
+    if isinstance(answer, str):
+        lines = [line.removeprefix("data: ") for line in answer.splitlines()]
+        return "".join(said(json.loads(line)) for line in lines if line.startswith("{"))
+    if isinstance(answer, list):
+        return "".join(map(said, answer))
+    if not isinstance(answer, dict):
+        return ""
+    texts = [
+        value for name, value in answer.items() if name in {"text", "content"} and isinstance(value, str)
+    ]
+    return "".join([*texts, *(said(value) for value in answer.values() if not isinstance(value, str))])
+
+
 def test_reads_pass(serve: Serve, desk: Desk) -> None:
     """A list of models is asked of the provider each time."""
     with serve() as proxy:
