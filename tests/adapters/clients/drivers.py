@@ -32,6 +32,8 @@ class Driver:
     """The client's own errors for statuses: 400, 401, 404, 503."""
     in_stream: ClassVar[type[Exception]]
     """The client's own error for an error event in the middle of a stream."""
+    is_client: ClassVar[bool] = True
+    """Whether it is an object with connections of its own."""
     tells_errors: ClassVar[bool] = True
     """Whether the client tells errors in the middle of a stream apart."""
     continues: ClassVar[bool] = True
