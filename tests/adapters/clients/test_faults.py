@@ -148,7 +148,7 @@ def test_an_error_that_a_stream_ends_with_is_the_clients_own(
 ) -> None:
     """If waiting does not help: handled by the program, it is replayed, and nobody is asked again."""
     body = '{"error": {"message": "No.", "type": "invalid_request_error", "code": null}}'
-    provider.script.faults[0] = Fault("error_event", after=5, body=body)
+    provider.script.faults[0] = Fault("error_event", after=5, status=400, body=body)
     seen: list[Any] = []
 
     async def work(agent: Agent) -> None:
