@@ -117,7 +117,11 @@ class CompletionSource(LineSource):
     """Completions of a prompt, which are one turn: an answer that was cut off begins again."""
 
     spoken = ("response", "thinking", "tool_calls")
-    can_continue = False
+
+    @property
+    def can_continue(self) -> bool:
+        """Never."""
+        return False
 
     @staticmethod
     def said_in(chunk: Chunk) -> Mapping[str, Any]:
