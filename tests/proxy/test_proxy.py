@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,8 @@ from zstandard import ZstdDecompressor
 
 import holdfast
 from holdfast.limits import PROXY_BODY_BYTES_MAX
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
 from holdfast.proxy.providers import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Upstreams, check_address, provider_of
 
 Serve = Callable[..., Any]
@@ -96,6 +99,31 @@ def test_another_question_than_recorded_stops_the_run(desk: Desk) -> None:
     assert "error: run other diverged at step 'chat.completions'" in again.stderr
     assert len(desk.provider.calls) == before
     assert desk.store.get("other").status == "diverged"
+
+
+@pytest.mark.parametrize("streams", ["all", "none"])
+def test_calls_follow_each_other(desk: Desk, streams: str) -> None:
+    """The agent gets the end of an answer when the call is over, so its next call does not overlap with it.
+
+    A call that overlaps has no path, and another question in its place would not be noticed.
+    """
+    assert desk.done(desk.agent(12), STREAMS=streams).returncode == 0
+    intents = [
+        fields_of(event.body) for event in desk.store.events("talk") if event.kind == Kind.STEP_STARTED
+    ]
+    assert [intent["path"] > 0 for intent in intents] == [True] * 12
+
+
+def test_an_answer_that_was_read_is_not_given_again(serve: Serve, desk: Desk) -> None:
+    """A client that closes the connection at the last event has the answer: the same question is another call."""
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "one"}], "stream": True}
+    with serve() as proxy:
+        for _ in range(6):
+            request = urllib.request.Request(f"{proxy.url}/v1/chat/completions", json.dumps(body).encode())
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as response:
+                while b'"finish_reason":"stop"' not in response.readline():
+                    pass
+    assert len(desk.provider.calls) == desk.calls == 6
 
 
 def test_a_budget_stops_the_run(desk: Desk) -> None:
