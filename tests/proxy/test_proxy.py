@@ -7,9 +7,11 @@ import sys
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from tests.proxy.conftest import DEADLINE_S, HOLDFAST, KEY, Desk, until
 from tests.support.model_server import faults
@@ -196,6 +198,27 @@ def test_parallel_calls_come_back_in_any_order(serve: Serve, desk: Desk) -> None
             proxy.end()
         texts.reverse()
     assert len(desk.provider.calls) == 6
+
+
+def test_a_real_client_gets_answers_and_the_stop(serve: Serve, desk: Desk) -> None:
+    """OpenAI's own: streams are parsed, and the error is one that it does not retry."""
+    with (
+        serve("--budget", "calls=2") as proxy,
+        openai.OpenAI(base_url=f"{proxy.url}/v1", api_key=KEY, max_retries=3) as client,
+    ):
+        ask: Any = partial(client.chat.completions.create, model="scripted")
+        whole = ask(messages=[{"role": "user", "content": "one"}])
+        with ask(messages=[{"role": "user", "content": "two"}], stream=True) as stream:
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+        assert whole.choices[0].message.content
+        assert text
+        with pytest.raises(
+            openai.BadRequestError, match="holdfast: run talk is parked: its budget is spent"
+        ) as stopped:
+            ask(messages=[{"role": "user", "content": "three"}])
+        assert stopped.value.code == "BudgetExceeded"
+        assert proxy.process.wait(DEADLINE_S) == 3
+    assert len(desk.provider.calls) == 2
 
 
 _SAID = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}
