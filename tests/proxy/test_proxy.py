@@ -80,11 +80,29 @@ def test_an_agent_of_an_earlier_attempt_is_refused(desk: Desk) -> None:
     assert desk.done(desk.proxy(sys.executable, "-c", code)).stdout.split() == ["400", "400", "200"]
 
 
-def test_a_command_that_cannot_start_fails(desk: Desk) -> None:
-    """One line says so."""
-    done = desk.done(desk.proxy("no-such-agent"))
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--", "no-such-agent"], "there is no command 'no-such-agent'"),
+        (["--budget", "call=2"], "--budget call=2 is no limit; give cost=N, tokens=N, calls=N, wall_s=N"),
+        (["--budget", "calls=many"], "--budget calls=many is no limit"),
+        (["--to", "h"], "--to h is no address"),
+    ],
+)
+def test_misuse_starts_nothing(desk: Desk, given: list[str], said: str) -> None:
+    """One line says what is wrong, and no attempt is recorded."""
+    done = desk.done([*HOLDFAST, "proxy", "--run", "talk", *given])
+    assert done.returncode == 2
+    assert f"error: {said}" in done.stderr
+    assert not (desk.path / ".holdfast").exists()
+
+
+def test_a_port_in_use_starts_nothing(desk: Desk) -> None:
+    """It is found out before the run is entered."""
+    port = str(desk.provider.port)
+    done = desk.done([*HOLDFAST, "proxy", "--run", "talk", "--port", port])
     assert done.returncode == 1
-    assert "error: the proxy cannot start: No such file or directory" in done.stderr
+    assert f"error: cannot listen on port {port}: Address already in use" in done.stderr
 
 
 def test_another_question_than_recorded_stops_the_run(desk: Desk) -> None:
