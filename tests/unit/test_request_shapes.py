@@ -173,3 +173,11 @@ def test_items_of_the_responses_api_stand_by_themselves() -> None:
     result = {"type": "function_call_output", "call_id": "c1", "output": "found air"}
     assert answered_line({"output": [called]}) == 'call search(what="air")'
     assert summary({"input": [called, result]}, "x")["last"] == "result found air"
+
+
+def test_an_answer_that_is_a_message_of_anthropic_on_a_line() -> None:
+    """Its text and its calls, not its thoughts."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
+    use = {"type": "tool_use", "id": "1", "name": "search", "input": {"what": "air"}}
+    content = [thinking, {"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "I look."}, use]
+    assert answered_line({"role": "assistant", "content": content}) == 'I look.; call search(what="air")'

@@ -32,6 +32,8 @@ class Driver:
     """The client's own errors for statuses: 400, 401, 404, 503."""
     in_stream: ClassVar[type[Exception]]
     """The client's own error for an error event in the middle of a stream."""
+    is_client: ClassVar[bool] = True
+    """Whether it is an object with connections of its own."""
     tells_errors: ClassVar[bool] = True
     """Whether the client tells errors in the middle of a stream apart."""
     continues: ClassVar[bool] = True
@@ -139,9 +141,11 @@ def attempt(
             client = holdfast.wrap(plain, **{"patience": QUICK, **options})
             if driver.is_async:
                 async with holdfast.run(run, store=url, **enter) as awaited:
-                    return await work(Agent(driver, client, awaited))
-            with holdfast.run(run, store=url, **enter) as blocking:
-                return await work(Agent(driver, client, blocking))
+                    result = await work(Agent(driver, client, awaited))
+            else:
+                with holdfast.run(run, store=url, **enter) as blocking:
+                    result = await work(Agent(driver, client, blocking))
+            return result
         finally:
             await driver.close(plain)
 

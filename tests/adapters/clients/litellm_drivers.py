@@ -12,6 +12,8 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it asks the network when 
 
 import litellm
 
+litellm.suppress_debug_info = True  # it prints advice at every error
+
 
 def _said(text: str) -> Any:
     return [{"role": "user", "content": text}]
@@ -21,7 +23,7 @@ class LiteLlm(Driver):
     """The blocking functions. Each call gets the client below, so that it can be closed."""
 
     name = "litellm"
-    model = "openai/m"
+    is_client = False
     refusals: ClassVar = {
         400: litellm.BadRequestError,
         401: litellm.AuthenticationError,
@@ -47,8 +49,13 @@ class LiteLlm(Driver):
         self.loop.close()
 
     def _given(self, text: str, options: dict[str, Any]) -> dict[str, Any]:
-        given = {"model": self.model, "messages": _said(text), "client": self.below, "max_retries": 0}
-        return {**given, "api_base": self.url, "api_key": KEY, **options}
+        return {"messages": _said(text), **self.reach, **options}
+
+    @property
+    def reach(self) -> dict[str, Any]:
+        """How a function reaches the scripted provider."""
+        given = {"model": self.model, "custom_llm_provider": "openai", "api_base": self.url, "api_key": KEY}
+        return {**given, "client": self.below, "max_retries": 0}
 
     async def ask(self, client: Any, text: str, **options: Any) -> Any:
         return _bare(client.completion(**self._given(text, options)))
@@ -66,7 +73,7 @@ class LiteLlm(Driver):
         return answer.choices[0].message.content or ""
 
     async def unjournaled(self, client: Any) -> None:
-        client.image_generation(prompt="a", model="openai/m")
+        client.image_generation(prompt="a", **self.reach)
 
 
 class AsyncLiteLlm(LiteLlm):
@@ -96,7 +103,7 @@ class AsyncLiteLlm(LiteLlm):
                 await stream.aclose()
 
     async def unjournaled(self, client: Any) -> None:
-        await client.aimage_generation(prompt="a", model="openai/m")
+        await client.aimage_generation(prompt="a", **self.reach)
 
 
 def _bare(answer: Any) -> Any:

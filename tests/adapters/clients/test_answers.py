@@ -6,6 +6,8 @@ import pytest
 from tests.adapters.clients.drivers import Agent, Driver, alone, attempt
 from tests.support.model_server import Provider
 
+import holdfast
+
 
 def test_answers_and_streams_are_replayed(driver: Driver, provider: Provider, url: str) -> None:
     """In the client's own types, equal to the first ones, and without a further request."""
@@ -24,6 +26,9 @@ def test_answers_and_streams_are_replayed(driver: Driver, provider: Provider, ur
     assert len(first_text) > 100
     assert type(first) is type(again)
     assert first == again
+    assert not holdfast.replayed(first)
+    if driver.name.startswith(("anthropic", "groq", "genai")):  # whose answers carry their response
+        assert holdfast.replayed(again)
     assert len(provider.calls) == 2
 
 

@@ -83,6 +83,10 @@ def test_thinking_and_tool_use_are_replayed(driver: Driver, provider: Provider, 
     assert streamed_again[1][0] == "message_start"
     assert streamed_again[1][-1] == streamed[1][-1] == "message_stop"
     assert len(provider.calls) == 2
+    store = holdfast.store(url)
+    trace = store.thoughts("a")
+    thoughts = [thought.text for event in store.events("a") for thought in trace.add(event)]
+    assert thoughts == ["The tide, then the note."] * 2
     assert holdfast.replayed(whole_again)
     assert not holdfast.replayed(whole)
 

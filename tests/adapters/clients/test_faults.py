@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.adapters.clients.drivers import Agent, Driver, alone, attempt, events
+from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
+from tests.adapters.clients.drivers import QUICK, Agent, Driver, alone, attempt, events
+from tests.adapters.clients.groq_drivers import AsyncGroq, Groq
+from tests.adapters.clients.mistral_drivers import AsyncMistral, Mistral
 from tests.support.model_server import Fault, Provider, Reply, faults
 
 from holdfast.model.events import Kind
@@ -137,8 +140,6 @@ def test_a_refusal_that_ends_the_attempt_is_asked_again(
 
 def test_patience_can_end(driver: Driver, provider: Provider, url: str) -> None:
     """Then the client raises its own error, and its own retries do not ask again."""
-    from tests.adapters.clients.drivers import QUICK
-
     provider.script.outage = faults.status(503)
     with pytest.raises(driver.refusals[503]):
         attempt(driver, provider, url, Agent.ask, patience=QUICK._replace(give_up_s=0.1))
@@ -182,3 +183,14 @@ def test_an_answer_that_is_empty_is_one(driver: Driver, provider: Provider, url:
         with pytest.raises(ZeroDivisionError):
             attempt(driver, provider, url, work)
     assert len(provider.calls) == 2
+
+
+@pytest.mark.parametrize(
+    "driver", [Anthropic(), AsyncAnthropic(), Groq(), AsyncGroq(), Mistral(), AsyncMistral()], ids=repr
+)
+def test_a_page_of_html_instead_of_the_rest_of_a_stream(driver: Driver, provider: Provider, url: str) -> None:
+    """Which waiting does not cure: the client's own error for a failed stream, not one about JSON."""
+    page = Fault("refusal", status=403, headers=(("content-type", "text/html"),), body="<html>No.</html>")
+    provider.script.reply(Reply(fault=faults.cut(after=15)), Reply(fault=page))
+    with pytest.raises(driver.in_stream):
+        attempt(driver, provider, url, Agent.read)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import litellm
 import pytest
-from tests.adapters.clients.drivers import ASK, KEY, QUICK
-from tests.adapters.clients.litellm_drivers import LiteLlm, litellm
+from tests.adapters.clients.drivers import ASK, QUICK
+from tests.adapters.clients.litellm_drivers import LiteLlm
 from tests.support.model_server import Provider, Reply, ToolCall, faults
 
 import holdfast
@@ -19,8 +20,7 @@ def reach(provider: Provider) -> Iterator[dict[str, Any]]:
     """How the functions reach the scripted provider."""
     driver = LiteLlm()
     driver.connect(provider.url)
-    given = {"client": driver.below, "api_base": driver.url, "api_key": KEY, "max_retries": 0}
-    yield {"model": "openai/m", **given}
+    yield driver.reach
     asyncio.set_event_loop(None)
     driver.loop.close()
     driver.below.close()
@@ -74,7 +74,7 @@ def test_what_costs_is_refused_and_the_rest_passes(reach: dict[str, Any], url: s
 def test_a_fallback_is_another_model(provider: Provider, reach: dict[str, Any], url: str) -> None:
     """It is asked where the first is not there."""
     provider.script.models = ("spare",)
-    functions = holdfast.wrap(litellm, fallbacks=["openai/spare"], patience=QUICK)
+    functions = holdfast.wrap(litellm, fallbacks=["spare"], patience=QUICK)
     with holdfast.run("a", store=url):
         assert functions.completion(messages=SAID, **reach).model == "spare"
     assert [exchange.body["model"] for exchange in provider.calls] == ["m", "spare"]

@@ -124,8 +124,9 @@ def test_a_child_that_was_killed_is_run_here_again(tmp_path: Path) -> None:
     """
 
     def parent(world: World, _: int) -> Any:
+        given: list[Any] = []
         with holdfast.run("parent", store=world.store) as run:
-            given = run.child("kid", plain, "hello")
+            given.append(run.child("kid", plain, "hello"))
         return given
 
     url = f"memory://{uuid4().hex}"

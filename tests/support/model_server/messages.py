@@ -120,7 +120,7 @@ def message(answer: Answer) -> dict[str, Any]:
 def told_events(told: list[dict[str, Any]]) -> Iterator[Frame]:
     """Events that a test has written itself."""
     for event in told:
-        yield sse(event, event["type"], event.get("delta", {}).get("text", ""))
+        yield sse(event, event.get("type", ""), event.get("delta", {}).get("text", ""))
 
 
 def events(answer: Answer) -> Iterator[Frame]:

@@ -56,8 +56,8 @@ class Asked(NamedTuple):
     usage: bool
     tokens_max: int | None
     directives: Directives
-    usage_with_end: bool = False
-    """Whether the usage of a stream is in the chunk with its end, and not behind it."""
+    is_mistral: bool = False
+    """Whether the answer is as Mistral has it: each call in one piece, the usage of a stream with its end."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -99,7 +99,7 @@ def understand(api: str, body: dict[str, Any], flavour: Flavour) -> Asked:
         usage=bool(options.get("include_usage")),
         tokens_max=next((int(limit) for limit in limits if limit is not None), None),
         directives=Directives.read(users[-1] if users else ""),
-        usage_with_end=flavour.is_strict,
+        is_mistral=flavour.is_strict,
     )
 
 

@@ -210,9 +210,9 @@ _STATUSES: Final = {
 """Of errors in the middle of a stream, which have none."""
 
 
-def _json(body: Any) -> Any:
-    """The body of a request as plain data; what is no JSON stays as it is."""
+def _json(text: Any) -> Any:
+    """The JSON of a request as plain data; what is none stays as it is."""
     try:
-        return loads(body) if isinstance(body, (str, bytes, bytearray)) else body
+        return loads(text) if isinstance(text, (str, bytes, bytearray)) else text
     except JSONDecodeError:
-        return body
+        return text

@@ -65,7 +65,7 @@ class FunctionCall:
 
     @property
     def held(self) -> HeldRun | None:
-        """The current run. NoCurrentRun outside of the run that this process holds: the call would be lost."""
+        """The current run. NoCurrentRun where this process holds a run that is not the current one."""
         here = here_now()
         if here is None and (held := held_runs()):
             what = f"model call {self.ask.name!r}"

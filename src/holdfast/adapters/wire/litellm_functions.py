@@ -87,10 +87,10 @@ class LiteLlmCall(FunctionCall):
 
     def send(self, changed: dict[str, Any]) -> Any:
         """Call the function."""
-        stall_s = self.manner.patience.stall_s
-        if self.is_stream and stall_s is not None:
-            changed = {"stream_timeout": stall_s, **changed}
-        found = self._function(**{**self._given, **changed})
+        given = {**self._given, **changed}
+        if self.is_stream:
+            given["timeout"] = _stall_timeout(given.get("timeout"), self.manner.patience.stall_s)
+        found = self._function(**given)
         if not self.is_stream:
             return found
         return _ended_async(found) if iscoroutine(found) else _ended(found)
@@ -119,6 +119,15 @@ class LiteLlmCall(FunctionCall):
         from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
 
         return OpenAIResponsesAPIConfig.get_event_model_class(chunk["type"])(**chunk)
+
+
+def _stall_timeout(asked: Any, stall_s: float | None) -> Any:
+    """The requested timeout, with at most so long until the next chunk."""
+    if stall_s is None or not (asked is None or isinstance(asked, (int, float))):
+        return asked
+    from httpx import Timeout
+
+    return Timeout(asked, read=stall_s if asked is None else min(asked, stall_s))
 
 
 def _ended(found: Any) -> Iterator[Any]:

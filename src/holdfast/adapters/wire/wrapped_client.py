@@ -51,14 +51,14 @@ def wrap(
 ) -> C:
     """The client, with every model call journaled in the current run; outside of a run it is unchanged.
 
-    It may be any client that speaks through ``httpx`` or ``httpx2``, or the module ``litellm``. A streamed answer that was cut off is
-    continued if the provider can continue from its middle (``prefill``: detected by default), else the model
-    is asked to continue it; or it is begun again (``"restart"``) or kept (``"keep"``). ``patience`` says how
-    to wait for a provider that does not answer. ``fallbacks`` are asked in order if it does not come back or
-    does not have the model: a model of the same provider, or a client and its model. Calls that cannot be
-    journaled are refused: a client that speaks otherwise here, an endpoint that is not a model call at its
-    first call inside a run (Unjournaled). ``passthrough`` allows them on purpose: True, or endpoints such as
-    ``{"images", "audio/speech"}``.
+    It may be any client that speaks through ``httpx`` or ``httpx2``, Bedrock's of ``boto3``, or the module
+    ``litellm``. A streamed answer that was cut off is continued if the provider can continue from its middle
+    (``prefill``: detected by default), else the model is asked to continue it; or it is begun again
+    (``"restart"``) or kept (``"keep"``). ``patience`` says how to wait for a provider that does not answer.
+    ``fallbacks`` are asked in order if it does not come back or does not have the model: a model of the same
+    provider, or a client and its model. Calls that cannot be journaled are refused: a client that speaks
+    otherwise here, an endpoint that is not a model call at its first call inside a run (Unjournaled).
+    ``passthrough`` allows them on purpose: True, or endpoints such as ``{"images", "audio/speech"}``.
     """
     choose("on_partial", on_partial, ON_PARTIAL)
     passed = check_passthrough(passthrough)

@@ -1,7 +1,7 @@
 """Recognises requests to models and their answers by shape: a line for people, and the tokens used.
 
-It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, Gemini's contents, Ollama's
-chats, and messages made of parts. Of other shapes it reads what it can and invents nothing.
+It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, Gemini's contents,
+Ollama's chats, Bedrock's Converse, and messages made of parts. Of other shapes it reads what it can and invents nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,6 +73,13 @@ def _message_line(value: Mapping[str, Any]) -> str | None:
         return one_line(value["response"], _ANSWER_CHARS_MAX)
     if type(value.get("parts")) is list:
         return message_line({"role": "assistant", "parts": value["parts"]})
+    if type(value.get("content")) is list:  # Anthropic's answer is the message
+        said = [
+            part
+            for part in value["content"]
+            if type(part) is dict and "thinking" not in str(part.get("type"))
+        ]
+        return message_line({"role": "assistant", "content": said})
     return None
 
 

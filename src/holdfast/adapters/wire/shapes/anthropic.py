@@ -130,7 +130,7 @@ class Messages(Shape):
     source = MessagesSource
 
     def problem(self, answer: Chunk) -> str:
-        """Why this answer cannot be used. One that ends without a word can be: the model had nothing to add."""
+        """Why this answer cannot be used. An empty list can be: the model had nothing to add."""
         return "" if isinstance(answer.get("content"), list) else "it is empty: no content"
 
     def prefills(self, host: str, model: str) -> bool | None:  # noqa: ARG002 - the same for all hosts

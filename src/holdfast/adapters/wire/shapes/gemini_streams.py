@@ -1,4 +1,4 @@
-"""Reads, continues and replays Gemini's streams: each piece is a response with some parts of each candidate."""
+"""Reads, continues and replays Gemini's streams: a piece is a response with some parts of each candidate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
