@@ -27,7 +27,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-openai-matrix test-smolagents test-llamaindex test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -48,6 +48,12 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters/openai
+
+test-smolagents: .venv-smolagents/.ready  ## the adapter for smolagents, with real kills: some minutes
+	HOLDFAST_SMOLAGENTS=1 $(IN_MEMORY) .venv-smolagents/bin/python -m pytest -n 2 --dist worksteal tests/adapters/smolagents
+
+test-llamaindex: .venv-llamaindex/.ready  ## the adapter for LlamaIndex, with real kills: some minutes
+	HOLDFAST_LLAMAINDEX=1 $(IN_MEMORY) .venv-llamaindex/bin/python -m pytest -n 2 --dist worksteal tests/adapters/llama_index
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -150,6 +156,20 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-clients/bin/python -m pip install --quiet --constraint constraints-clients.txt --editable . --group clients
+	@touch $@
+
+.venv-smolagents/.ready: pyproject.toml constraints-smolagents.txt
+	@echo "making .venv-smolagents: smolagents; a minute or two, once"
+	$(PYTHON) -m venv .venv-smolagents
+	.venv-smolagents/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-smolagents/bin/python -m pip install --quiet --constraint constraints-smolagents.txt --editable . --group smolagents
+	@touch $@
+
+.venv-llamaindex/.ready: pyproject.toml constraints-llamaindex.txt
+	@echo "making .venv-llamaindex: LlamaIndex; a minute or two, once"
+	$(PYTHON) -m venv .venv-llamaindex
+	.venv-llamaindex/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-llamaindex/bin/python -m pip install --quiet --constraint constraints-llamaindex.txt --editable . --group llamaindex
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

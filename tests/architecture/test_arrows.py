@@ -92,10 +92,13 @@ HEAVY = {
     "crewai": {"adapters"},
     "langchain_core": {"adapters"},
     "langgraph": {"adapters"},
+    "llama_index": {"adapters"},
     "mcp": {"mcp"},
     "numpy": {"embedding", "stores"},
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
+    "PIL": {"adapters"},
+    "smolagents": {"adapters"},
     "pytest": {"testing"},
 }
 
