@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Warnings are errors, but for those that LlamaIndex gives itself, through pydantic."""
     for item in items:
         if "llama_index" in item.path.parts:
-            item.add_marker(pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"))
             item.add_marker(
-                pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
+                pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
             )
+            item.add_marker(pytest.mark.filterwarnings("ignore:is_running called:DeprecationWarning"))

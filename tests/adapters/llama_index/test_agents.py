@@ -22,6 +22,7 @@ from tests.support.model_server import Asked, Provider, Reply, ToolCall
 
 import holdfast
 from holdfast.adapters.llama_index import durable
+from holdfast.adapters.wire import framework_check
 
 KINDS = {"calls": (answer_calls, 4), "react": (answer_react, 6), "team": (answer_calls, 4)}
 
@@ -253,13 +254,34 @@ class Order(Workflow):
         return StopEvent(result=f"{said} {reserve(3)}")
 
 
-def test_a_workflow_of_ones_own(provider: Provider, url: str) -> None:
-    """``durable(llm)`` and ``@holdfast.tool`` make its steps safe to run again."""
+def test_a_workflow_of_ones_own(provider: Provider, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """``durable(llm)`` and ``@holdfast.tool`` make its steps safe to run again; no adapter is missing."""
     provider.script.answering = lambda asked: Reply(text="three")
 
     async def work() -> Any:
         return await Order(durable(llm_at(provider.base_url))).run()
 
     assert twice(url, work) == "three did reserve 3"
+    assert "tools run again" not in caplog.text
     assert len(provider.calls) == 1
     assert len(ledger()) == 1
+
+
+def test_a_wrapped_client_alone_is_said_once(
+    provider: Provider, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tools run again in each attempt: a warning names the adapter. With the adapter there is none."""
+    monkeypatch.setattr(framework_check, "_said", set())
+    provider.script.answering = answer_calls
+
+    async def work() -> Any:
+        await durable(make_agent("calls", provider.base_url), effects=EFFECTS).run(user_msg="go")
+        assert "tools run again" not in caplog.text
+        bare = make_agent("calls", provider.base_url)
+        bare.llm = durable(bare.llm)
+        await bare.run(user_msg="go again")
+
+    asyncio.run(in_run(url, work))
+    said = [record.getMessage() for record in caplog.records if "tools run again" in record.getMessage()]
+    assert len(said) == 1
+    assert "holdfast.adapters.llama_index" in said[0]

