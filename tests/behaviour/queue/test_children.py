@@ -124,8 +124,9 @@ def test_a_child_that_was_killed_is_run_here_again(tmp_path: Path) -> None:
     """
 
     def parent(world: World, _: int) -> Any:
+        given: list[Any] = []
         with holdfast.run("parent", store=world.store) as run:
-            given = run.child("kid", plain, "hello")
+            given.append(run.child("kid", plain, "hello"))
         return given
 
     url = f"memory://{uuid4().hex}"
@@ -136,5 +137,5 @@ def test_a_child_that_was_killed_is_run_here_again(tmp_path: Path) -> None:
             world = MortalWorld(f"{url}-{at}-{when}", tmp_path)
             assert world.killed(parent, 0, at, when) is None
             world._restart(Life())
-            assert parent(world, 0) == "HELLO", (at, when)
+            assert parent(world, 0) == ["HELLO"], (at, when)
             world.store.close()
