@@ -281,8 +281,8 @@ def delete_records(store: StorePort, run: str) -> None:
 def forget_settlements(store: StorePort) -> None:
     """Delete the records of promises that no run of this store has any more.
 
-    While the run that made a promise is there, its records stay, too: it may be rewound to before the end. What a
-    killed erase leaves is deleted by the next one.
+    While the run that made a promise is there, its records stay, too: it may be rewound to before the end.
+    What a killed erase leaves is deleted by the next one.
     """
     gone = [
         one

@@ -1,9 +1,9 @@
 """Records of a store that belong to a run beside its journal: its facts, its pins, how its promises ended.
 
-They travel with it.
-An export has them in one part, one line for each. An import and a copy write them again: a fact as memory
-takes in a fact of another store, so the newer one wins and a known one is not doubled; a pin under the name
-that its run has there; how a promise ended, if that store does not know it. The records of the store that a run leaves stay there, because memory is the store's.
+They travel with it. An export has them in one part, one line for each. An import and a copy write them again:
+a fact as memory takes in a fact of another store, so the newer one wins and a known one is not doubled; a pin
+under the name that its run has there; how a promise ended, if that store does not know it. The records of the
+store that a run leaves stay there, because memory is the store's.
 
 Invariant: ``record_problem`` decides both what an export may hold and what an import accepts. A record that
 it refuses is left out and named, so an export that was written can always be imported.
