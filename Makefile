@@ -12,7 +12,7 @@ WORKERS ?= 3
 # A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
 PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
+# What `make test` needs: .venv (Holdfast, its tools, most frameworks), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
 # .venv-clients (the clients of other providers).
 # Everything else (other clients, Ray, a local model, peers) has a target and an environment of its own.
 ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready .venv-clients/.ready

@@ -39,10 +39,12 @@ LAYERS: dict[str, set[str]] = {
     "adapters": {"api", "engine", "core", "codec"},
     "views": {"core"},
     "mcp": {"api", "views", "core", ""},
+    "proxy": {"adapters", "api", "engine"},
     "cli": {
         "adapters.langgraph.thread_import",
         "api",
         "mcp",
+        "proxy",
         "views",
         "core",
         "clock",
@@ -107,6 +109,8 @@ HEAVY = {
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
+    "httpx": {"proxy"},
+    "uvicorn": {"mcp", "proxy"},
     "strands": {"adapters"},
 }
 

@@ -38,11 +38,12 @@ class GraphEmbedder:
             raise AdapterNotInstalled(
                 adapter="langgraph (index)", package="numpy", extra="memory", problem="not found"
             )
-        given: Any = config["embed"]
+        settings: Any = config
+        given: Any = settings["embed"]
         self._embeddings: Any = ensure_embeddings(given)
-        self.dimensions = config["dims"]
+        self.dimensions = int(settings["dims"])
         named = given if isinstance(given, str) else getattr(given, "model", None)
-        kind = given if hasattr(given, "__qualname__") else type(given)
+        kind: Any = given if hasattr(given, "__qualname__") else type(given)
         self.model = f"langgraph/{named or f'{kind.__module__}.{kind.__qualname__}'}/{self.dimensions}"
 
     def embed(self, texts: Sequence[str]) -> Any:

@@ -36,7 +36,7 @@ class Carried:
     ) -> Effect | None:
         """Claim the effect for this call, if there is one.
 
-        ``key`` is the call's explicit key, or empty; ``call`` the key of its identity.
+        ``key`` is the call's explicit key, or empty; ``call`` the key of its identity, or empty.
         """
         known = self._by_name.get(name)
         if known is None:  # most calls: their arguments need no digest
@@ -44,7 +44,7 @@ class Carried:
         given, defaults = loads(arguments), {} if fn is None else defaults_of(fn)
         with self._lock:
             left = [effect for effect in known if effect.number not in self._taken]
-            known_by_call = next((effect for effect in left if effect.call == call), None)
+            known_by_call = next((effect for effect in left if call and effect.call == call), None)
             found = known_by_call or find_same(left, key, given, defaults, reads)
             if found is not None:
                 self._taken.add(found.number)

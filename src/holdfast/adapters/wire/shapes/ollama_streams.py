@@ -22,6 +22,11 @@ class LineSource(WireSource):
     _calls = 0
 
     @staticmethod
+    def failure(status: int, words: str) -> Chunk:  # noqa: ARG004 - the same for all sources
+        """A line that reports that the answer has failed."""
+        return {"error": words}
+
+    @staticmethod
     def encode(chunk: Chunk) -> bytes:
         """A line."""
         return dumps(chunk) + b"\n"

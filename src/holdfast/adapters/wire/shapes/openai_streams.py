@@ -84,9 +84,12 @@ class ChatSource(WireSource):
 
 
 class PromptSource(ChatSource):
-    """Completions of a prompt in the form of chat completions. There is no message to continue."""
+    """Completions of a prompt in the form of chat completions."""
 
-    can_continue = False
+    @property
+    def can_continue(self) -> bool:
+        """There is no message to continue."""
+        return False
 
 
 class ResponsesSource(WireSource):

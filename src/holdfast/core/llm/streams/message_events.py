@@ -1,4 +1,4 @@
-"""Anthropic's messages: deltas from the events of a stream, the message from a partial answer, and its events.
+"""Anthropic's messages: deltas from the events of a stream, the message of a partial answer, its events.
 
 A message is a list of content blocks. Each finished block is a fact of the partial answer, under the number
 of its place (``block.0``); the text of an unfinished block is only in the text of the answer. A continuation
@@ -31,7 +31,7 @@ _JOINED: Final = frozenset({"text", "thinking", "redacted_thinking"})
 """Blocks of a continuation that are no blocks of the whole message: its text is joined, its thoughts go."""
 _NO_USAGE: Final = {"input_tokens": 0, "output_tokens": 0}
 CUT_OFF: Final = "partial_json"
-"""The input of a tool as far as it has come, in a block whose input is no JSON: the model ran out of tokens."""
+"""The input of a tool as far as it came, in a block whose input is no JSON: the model ran out of tokens."""
 
 
 class MessageDeltas:
