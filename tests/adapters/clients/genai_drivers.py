@@ -43,7 +43,7 @@ class GenAi(Driver):
         return answer.text or ""
 
     async def unjournaled(self, client: Any) -> None:
-        client.models.generate_images(model="imagen-4.0-generate-001", prompt="a")
+        client.caches.create(model="m", config={"contents": "a"})
 
 
 class AsyncGenAi(GenAi):
@@ -72,7 +72,7 @@ class AsyncGenAi(GenAi):
             await stream.aclose()
 
     async def unjournaled(self, client: Any) -> None:
-        await client.aio.models.generate_images(model="imagen-4.0-generate-001", prompt="a")
+        await client.aio.caches.create(model="m", config={"contents": "a"})
 
 
 def _bare(answer: Any) -> Any:

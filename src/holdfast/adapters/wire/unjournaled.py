@@ -40,7 +40,10 @@ def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
 def name_of(client: Any) -> str:
     """A client in words: its package and class."""
     kind = type(client)
-    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    package, _, rest = kind.__module__.partition(".")
+    if package == "google":  # a namespace of many packages
+        package = f"{package}.{rest.partition('.')[0]}"
+    return f"{package}.{kind.__qualname__}"
 
 
 def refused_client(client: Any) -> Unjournaled:
