@@ -7,10 +7,12 @@ SOURCES := src tests bench examples scripts
 
 # Tests write into memory where there are 4 GB for it. Those of SQLite's files, faults and power cuts take a disk all the same.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
+# One worker more than two cores have: tests wait for leases, servers and disks for at least a sixth of their time.
+WORKERS ?= 3
 # A worker gets tests that stand together, so that a module's fixtures are made once; who is done first takes from the other.
-PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What `make test` needs: .venv (Holdfast, its tools, all frameworks but one), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
+# What `make test` needs: .venv (Holdfast, its tools, most frameworks), .venv-aws (a DynamoDB), .venv-crewai (CrewAI),
 # .venv-clients (the clients of other providers).
 # Everything else (other clients, Ray, a local model, peers) has a target and an environment of its own.
 ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready .venv-clients/.ready
@@ -27,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-smolagents test-llamaindex test-ray e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-openai-matrix test-smolagents test-llamaindex test-ray test-strands e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -41,8 +43,8 @@ quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, 
 
 test: $(ENVIRONMENTS) check /usr/sbin/pgbouncer  ## everything that must hold before a change lands: ten minutes
 	$(PYTEST) --ignore tests/architecture --deselect $(SECOND_OPINION) tests
-	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
-	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n 2 --dist worksteal tests/adapters/clients
+	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
+	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/clients
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -54,6 +56,9 @@ test-smolagents: .venv-smolagents/.ready  ## the adapter for smolagents, with re
 
 test-llamaindex: .venv-llamaindex/.ready  ## the adapter for LlamaIndex, with real kills: some minutes
 	HOLDFAST_LLAMAINDEX=1 $(IN_MEMORY) .venv-llamaindex/bin/python -m pytest -n 2 --dist worksteal tests/adapters/llama_index
+
+test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
+	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -74,7 +79,7 @@ format: .venv/.dev  ## bring the sources into shape
 
 crash: $(ENVIRONMENTS)  ## what make test samples, whole: every place of every walk, behaviour on every store, every pair of stores, a second DynamoDB
 	HOLDFAST_CRASH_EVERY=1 HOLDFAST_TEST_STORE=all $(PYTEST) tests/crash tests/adapters tests/behaviour $(SECOND_OPINION)
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n 2 --dist worksteal tests/adapters/crewai/test_kills.py
+	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai/test_kills.py
 
 faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
 	$(BIN)/python -m tests.faults --seeds 0:2600
@@ -170,6 +175,14 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-llamaindex
 	.venv-llamaindex/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-llamaindex/bin/python -m pip install --quiet --constraint constraints-llamaindex.txt --editable . --group llamaindex
+	@touch $@
+
+# Strands pins other versions of what the frameworks in .venv need: an environment of its own.
+.venv-strands/.ready: pyproject.toml constraints-strands.txt
+	@echo "making .venv-strands: the Strands Agents SDK; a minute or two, once"
+	$(PYTHON) -m venv .venv-strands
+	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

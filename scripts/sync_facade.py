@@ -15,7 +15,7 @@ API: Final = Path(__file__).parents[1] / "src" / "holdfast" / "api"
 NOTE: Final = "\n\nWritten by scripts/sync_facade.py: change async_run.py, then ``make facade``.\n"
 WORDS: Final = (
     ("AsyncIterable, Awaitable, ", ""),
-    (" | AsyncIterable[str]", ""),
+    (" | AsyncIterable[C]", ""),
     ("import AWAITING", "import BLOCKING, drive"),
     ("AWAITING", "BLOCKING"),
     ("async def ", "def "),

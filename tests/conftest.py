@@ -15,6 +15,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure() -> None:
+    """The store for behaviour tests is drawn here, before the workers start: with ``-q`` there is no header."""
+    import tests.support.stores  # noqa: F401
+
+
 def pytest_report_header() -> str:
     """With what to repeat this run."""
     from tests.support.stores import CHOSEN, behaviour_stores

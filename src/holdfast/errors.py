@@ -68,8 +68,10 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── NewerExport                  written by a newer Holdfast
     │   ├── DamagedExport                cut off, changed, or incomplete
     │   └── ExportTaken                  for a single use, and already used
+    ├── ThreadsUnreadable                threads of another framework's saver that cannot be imported
     ├── UnknownFact                      memory has no such fact
     ├── EmbedderUnavailable              the embedder gives no vectors
+    ├── CommandFailed                    the command behind a proxy has failed
     ├── UnusableAnswer                   a provider's response without an answer
     ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
@@ -704,6 +706,16 @@ class ExportTaken(ExportError):
     advice: str
 
 
+class ThreadsUnreadable(HoldfastError):
+    """The database of another framework's saver, or a thread in it, cannot be imported; it is unchanged."""
+
+    says = "{source}: {problem}"
+    advises = "{advice}"
+    source: str
+    problem: str
+    advice: str
+
+
 # -- values -------------------------------------------------------------------------------------------------
 
 
@@ -727,6 +739,19 @@ class EmbedderUnavailable(HoldfastError):
     advises = "make sure that it runs and has the model; HOLDFAST_EMBEDDER=table or none works without it"
     embedder: str
     problem: str
+
+
+class CommandFailed(HoldfastError):
+    """The command behind ``holdfast proxy`` has ended with an exit code other than 0, or by a signal."""
+
+    says = "the command of run {run} ended with {how}: {command}"
+    advises = (
+        "`holdfast resume {run}` starts it again; its recorded model calls are answered from the journal"
+    )
+    run: str
+    how: str
+    command: str
+    code: int
 
 
 class UnusableAnswer(HoldfastError):

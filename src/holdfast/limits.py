@@ -137,6 +137,11 @@ OUTCOME_TELL_S: Final = 60.0
 """The first pause between tries to write it, the longest one, and how often the log reports it."""
 SETTLE_S: Final = 10.0
 DRAIN_S: Final = 10.0
+PROXY_BODY_BYTES_MAX: Final = 64_000_000
+PROXY_LOST_ANSWERS_MAX: Final = 16
+"""The size of a request to the proxy, and how many answers it keeps for an agent whose connection broke."""
+PROXY_STOP_S: Final = 5.0
+"""How long a command may go on after its proxy has stopped the run, before it is ended."""
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 30.0
 WORKER_RUNS: Final = 4

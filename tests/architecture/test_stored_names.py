@@ -21,8 +21,15 @@ from holdfast.model import stored_names
 from holdfast.model.stored_names import PLACES, fixed_name
 
 FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "names.txt"
-NEVER_LOADED = ("holdfast.testing", "holdfast.cli", "holdfast.adapters.crewai")
-"""What no program is given anything of; and a framework that cannot be installed beside the others."""
+NEVER_LOADED = (
+    "holdfast.testing",
+    "holdfast.cli",
+    "holdfast.adapters.crewai",
+    "holdfast.adapters.llama_index",
+    "holdfast.adapters.smolagents",
+    "holdfast.adapters.strands",
+)
+"""What no program is given anything of; and frameworks that are not installed beside the others."""
 
 NOT_GIVEN = {"StorePort", "IndexPort", "StoreSession", "HeldRun", "Embedder", "FeatureFold"}
 """Named in signatures of private parts: what lies behind them is not handed out."""

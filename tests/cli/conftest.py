@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from tests.support.fork_server import Forked, fork_server
 
 import holdfast
 from holdfast.cli.app import app
@@ -55,9 +56,12 @@ class Shop:
 
     def work(self, run: str, scenario: str, at: float = BEGUN) -> int:
         """Let the agent work in a process of its own; its exit code."""
-        command = [sys.executable, str(AGENT), str(self.path), run, str(at), scenario]
-        done = subprocess.run(command, cwd=self.path.parent, capture_output=True, timeout=60, check=False)
-        return done.returncode
+        words = [str(AGENT), str(self.path), run, str(at), scenario]
+        with open(os.devnull, "r+") as nothing:
+            process = fork_server().start(
+                words, cwd=self.path.parent, env=os.environ, stdin=nothing.fileno(), stdout=nothing.fileno()
+            )
+        return process.wait(60)
 
     def __call__(self, *args: str, stdin: str | None = None) -> Answer:
         """A command line on this store, in this process. A key may be given by the name that ``normal`` gave it."""
@@ -140,7 +144,14 @@ def typed(command: list[str], columns: int, cwd: Path, environ: dict[str, str]) 
     hidden = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
     env = {name: value for name, value in os.environ.items() if name not in hidden}
     env |= {"TERM": "xterm-256color", **environ}
-    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env)
+    process: Forked | subprocess.Popen[bytes]
+    for_python = [
+        name for name in environ if name.startswith("PYTHON")
+    ]  # only an interpreter's start reads it
+    if command[0] == sys.executable and command[1].endswith(".py") and not for_python:
+        process = fork_server().start(command[1:], cwd=cwd, env=env, stdin=slave, stdout=slave)
+    else:
+        process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env)
     os.close(slave)
     pieces = []
     while True:

@@ -14,6 +14,7 @@ from tests.crash.tables import Tables, bare_tables
 from tests.support.aws.server import table_for
 from tests.support.postgres.sharing import drop_schema
 
+from holdfast.testing.child_process import KeptChildren
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 from holdfast.testing.killing_store import WHENS
 
@@ -221,9 +222,11 @@ def _hash(directory: Path) -> str:
 
 
 @pytest.fixture
-def crash_matrix(tmp_path: Path, case_url: Callable[[Path], str]) -> Iterator[CrashMatrix]:
+def crash_matrix(
+    tmp_path: Path, case_url: Callable[[Path], str], crash_children: KeptChildren
+) -> Iterator[CrashMatrix]:
     """The kit's own fixture, over the kind of store that the test is marked with."""
-    with CrashMatrix(tmp_path / "crash-matrix", url_of=case_url) as matrix:
+    with CrashMatrix(tmp_path / "crash-matrix", url_of=case_url, children=crash_children) as matrix:
         yield matrix
 
 

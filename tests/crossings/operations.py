@@ -129,6 +129,22 @@ def handoff(world: World, seq: int) -> Branches:
     return [(world.store, "t"), *kept]
 
 
+def prune_and_handoff(world: World, seq: int) -> Branches:
+    """The taker asks about what was compacted, and does none of it again."""
+    del seq
+    world.store.prune("m", policy=Retention(compact_events=1))
+    world.store.accept(world.store.handoff("m", to="t", seal=True), as_="t")
+    return [(world.store, "t")]
+
+
+def handoff_of_erased(world: World, seq: int) -> Branches:
+    """The branch that made the effects is gone; the rewind has listed them."""
+    for store, kept in _rewind(world, seq):
+        store.erase(kept)
+    world.store.accept(world.store.handoff("m", to="t", seal=True), as_="t")
+    return [(world.store, "t")]
+
+
 def handoff_away(world: World, seq: int) -> Branches:
     """The taker is in another store. What it has not got is listed."""
     kept = _rewind(world, seq)
@@ -185,18 +201,19 @@ OPERATIONS: Final[dict[str, Operation]] = {
         made.__name__: Operation(made)
         for made in (
             fork, fork_of_fork, rewind, rewind_twice, fork_flattened, move, fork_and_move, import_, copy,
-            handoff, handoff_away, erase, erase_fork, erase_origin,
+            handoff, handoff_away, handoff_of_erased, erase, erase_fork, erase_origin,
         )
     },
     "prune": Operation(prune, restores=True),
     "prune_and_fork": Operation(prune_and_fork, restores=True),
+    "prune_and_handoff": Operation(prune_and_handoff, restores=True),
     "async_after_sync": Operation(rewind, "sync", "async"),
     "sync_after_async": Operation(rewind, "async", "sync"),
     "worker_of_fork": Operation(fork, "agent", "worker"),
     "worker_of_rewound": Operation(rewind, "agent", "worker"),
     "worker_of_import": Operation(import_, "agent", "worker"),
 }  # fmt: skip
-WHOLE: Final = frozenset({"prune", "move", "copy", "erase"})
+WHOLE: Final = frozenset({"prune", "prune_and_handoff", "move", "copy", "erase"})
 """Operations that take the whole run, wherever its events are."""
 SAMPLED: Final = frozenset(OPERATIONS) - {
     "fork", "fork_of_fork", "rewind", "rewind_twice", "fork_flattened", "fork_and_move", "handoff_away", *WHOLE,
@@ -209,7 +226,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "rewind": ("rewind", "rewind_twice", "async_after_sync", "sync_after_async", "worker_of_rewound"),
     "compaction": ("prune", "prune_and_fork"),
     "transfer": ("move", "fork_and_move", "import_", "copy", "worker_of_import"),
-    "handoff": ("handoff", "handoff_away"),
+    "handoff": ("handoff", "handoff_away", "prune_and_handoff", "handoff_of_erased"),
     "listed": tuple(sorted(LISTS)),
     "known_by": ("fork_flattened", "import_", "rewind_twice", "handoff"),
 }

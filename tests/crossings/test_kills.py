@@ -8,28 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.crossings.cells import ALL, begin, check_branches, crossed_by, cut, sampled, seqs_of
+from tests.crossings.cells import begin, check_branches, crossed_by, cut, sampled, seqs_of
 from tests.crossings.kills import MortalWorld
 from tests.crossings.operations import CANNOT_BE, OPERATIONS
 from tests.crossings.programs import PROGRAMS, Program
 
 KILLS = 2
-OPEN = {
-    (
-        "children",
-        "erase_fork",
-    ): "a child killed at its birth is left queued, and its parent waits for a worker"
-}
-"""Cells in which a kill is known to fail, with the defect; ``make crossings`` reports them as expected failures."""
 CELLS = [
-    pytest.param(
-        program,
-        name,
-        id=f"{program.what}-{name}",
-        marks=[pytest.mark.xfail(reason=OPEN[program.what, name])]
-        if ALL and (program.what, name) in OPEN
-        else [],
-    )
+    pytest.param(program, name, id=f"{program.what}-{name}")
     for program in PROGRAMS
     for name, operation in OPERATIONS.items()
     if (program.what, name) not in CANNOT_BE and operation.works == operation.begins == "sync"

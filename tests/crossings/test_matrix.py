@@ -40,7 +40,7 @@ def test_a_program_in_every_branch_of_its_history(program: Program, operation: s
         if operation in LISTS:
             assert behind <= {*world.listed}, (operation, seq)
             assert seq > seqs[0] or {*world.listed} == {*program.once, *program.sends}
-        if operation in WHOLE:
+        if operation in WHOLE - {"prune_and_handoff"}:  # a taker makes the model calls itself
             assert world.done == before, (operation, seq)
         lost |= {loss.what for loss in world.losses}
     if operation == "handoff_away":

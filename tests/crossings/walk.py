@@ -23,8 +23,6 @@ from tests.crossings.world import LEFT, Body, Facade, World, check_provenance, n
 
 import holdfast
 from holdfast import Retention
-from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.engine.lineage.later_effects import entries_listed
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import fields_of
 from holdfast.model.run_info import Rewound
@@ -249,20 +247,13 @@ def _point(world: Walker, place: Place) -> int:
 
 
 def _repeats(world: Walker, place: Place, seq: int) -> tuple[Literal["answer", "again"], set[str]]:
-    """What becomes of the effects behind this event, and those that may happen again.
-
-    They are listed before: now, or by the forks and rewinds in this history, whose lists ``again`` drops too.
-    """
+    """What becomes of the effects behind this event, and those that may happen again: they are listed before."""
     store, run = place
     if world.chance.random() < 0.75:
         return "answer", set()
     world.story[-1] += " again"
     world.counts["again"] += 1
-    earlier = entries_listed(store._port, LATER_EFFECTS.of(store.view(run)).events)
-    return "again", {
-        *(one.step for one in store.effects_behind(f"{run}@#{seq}")),
-        *(entry["step"] for entry in earlier),
-    }
+    return "again", {one.step for one in store.effects_behind(f"{run}@#{seq}")}
 
 
 def _fork(world: Walker, place: Place) -> None:
@@ -320,14 +311,9 @@ def _move(world: Walker, place: Place) -> None:
 
 
 def _hand_over(world: Walker, place: Place) -> None:
-    """Another run goes on with the work. Its questions are listed as losses, and asked again.
-
-    Not where history is gone, by a compaction or with an erased branch: those effects are not in the handoff, and the taker
-    does them again.
-    """
+    """Another run goes on with the work. Its questions are listed as losses, and asked again."""
     store, run = place
-    is_compacted = any(event.kind == "compacted" for event in store.events(run))
-    if is_compacted or world.counts["erased"] or store.get(run).head == 0:
+    if store.get(run).head == 0:
         return
     name = world.new_name()
     away = world.moves and world.chance.random() < 0.5

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "docs/frameworks/crewai.md",
     "docs/frameworks/llama-index.md",
     "docs/frameworks/smolagents.md",
+    "docs/frameworks/strands.md",
 }
 """Pages whose programs need an environment of their own: they are run there, by ``tests/adapters``."""
 FRAMEWORKS = sorted(f"docs/frameworks/{page.name}" for page in (ROOT / "docs/frameworks").glob("*.md"))

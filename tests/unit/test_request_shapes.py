@@ -37,6 +37,24 @@ from holdfast.model.usage import Usage
             Usage("m", "p", 9, 4, 5, 2),
         ),
         ({"usage": {"prompt_tokens": 0, "total_tokens": 0}}, Usage("m", "p", 0)),
+        (  # Gemini, whose thoughts are counted apart
+            {
+                "modelVersion": "gemini-x",
+                "usageMetadata": {
+                    "promptTokenCount": 9,
+                    "candidatesTokenCount": 4,
+                    "cachedContentTokenCount": 5,
+                    "thoughtsTokenCount": 2,
+                    "toolUsePromptTokenCount": 1,
+                },
+            },
+            Usage("gemini-x", "p", 10, 6, 5, 2),
+        ),
+        ({"model": "llama", "prompt_eval_count": 7, "eval_count": 3}, Usage("llama", "p", 7, 3)),  # Ollama
+        (  # Bedrock, whose cached tokens are counted apart
+            {"usage": {"inputTokens": 7, "outputTokens": 3, "cacheReadInputTokens": 2}},
+            Usage("m", "p", 9, 3, 2),
+        ),
         ({"usage": None}, Usage("m", "p")),
         (
             {"usage": {"prompt_tokens": "many", "completion_tokens": -1, "input_tokens": True}},
@@ -86,6 +104,42 @@ def test_a_request_in_a_line() -> None:
             "Yes.",
         ),
         ({"data": [[0.1], [0.2]]}, "2 vectors"),
+        ({"embeddings": [[0.1], [0.2]]}, "2 vectors"),
+        ({"embedding": {"values": [0.1]}}, "1 vector"),
+        (
+            {
+                "candidates": [
+                    {
+                        "content": {
+                            "role": "model",
+                            "parts": [
+                                {"text": "Hm.", "thought": True},
+                                {"text": "Yes."},
+                                {"functionCall": {"name": "look", "args": {"at": "it"}}},
+                            ],
+                        }
+                    }
+                ]
+            },
+            'Yes.; call look(at="it")',
+        ),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "(empty)"),
+        ({"message": {"role": "assistant", "content": "Yes.", "thinking": "Hm."}}, "Yes."),
+        ({"response": "Yes.", "done": True}, "Yes."),
+        (
+            {
+                "output": {
+                    "message": {
+                        "role": "assistant",
+                        "content": [
+                            {"text": "Yes."},
+                            {"toolUse": {"name": "look", "input": {"at": "it"}}},
+                        ],
+                    }
+                }
+            },
+            'Yes.; call look(at="it")',
+        ),
         ("Hello.", "Hello."),
         ({"other": 1}, None),
         (7, None),
@@ -119,3 +173,11 @@ def test_items_of_the_responses_api_stand_by_themselves() -> None:
     result = {"type": "function_call_output", "call_id": "c1", "output": "found air"}
     assert answered_line({"output": [called]}) == 'call search(what="air")'
     assert summary({"input": [called, result]}, "x")["last"] == "result found air"
+
+
+def test_an_answer_that_is_a_message_of_anthropic_on_a_line() -> None:
+    """Its text and its calls, not its thoughts."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
+    use = {"type": "tool_use", "id": "1", "name": "search", "input": {"what": "air"}}
+    content = [thinking, {"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "I look."}, use]
+    assert answered_line({"role": "assistant", "content": content}) == 'I look.; call search(what="air")'

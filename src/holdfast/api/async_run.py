@@ -199,8 +199,8 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
         continued with ``go_on(request, text_so_far)`` if you give one; otherwise the request is sent again.
         ``on_partial`` chooses: ``"continue"``, ``"restart"``, or ``"keep"`` what arrived. The program gets
-        the whole answer in each case. An answer that is recorded whole is replayed from the journal: a text in one
-        piece, events one by one.
+        the whole answer in each case. An answer that is recorded whole is replayed from the journal: a text
+        in one piece, events one by one.
         """
         ask = model_call.Ask(name, request, model, provider)
         return AsyncStream(

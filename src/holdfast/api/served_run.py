@@ -151,7 +151,7 @@ def forgo(run: AsyncRun, name: str, arguments: dict[str, Any]) -> None:
     held = run._held
     carried = TAKEN_OVER.of(held).carried
     if carried is not None:
-        carried.take(name, "", _canonical(name, arguments))
+        carried.take(name, "", "", _canonical(name, arguments))
 
 
 def _canonical(name: str, arguments: dict[str, Any]) -> bytes:

@@ -63,6 +63,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "submit": "Queue a run for a worker.",
         "worker": "Run what is queued, orphaned or answered.",
         "mcp": "Serve agents over MCP: a state that survives their session.",
+        "proxy": "Record the model calls of any program, in any language.",
         "completion": "Print the script that completes command lines in a shell.",
     },
 }

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 FACTS: Final = "facts"
 EVENTS: Final = "events"
 SPACES: Final = (FACTS, EVENTS)
+ITEM_VECTORS: Final = f"{FACTS}:items."
+"""The start of the note that facts have further vectors, of the embedder whose model follows."""
 BETWEEN: Final = "\x1f"
 """Separates the parts of a key; no name can contain it, and it sorts before all characters of names."""
 

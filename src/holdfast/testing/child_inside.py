@@ -20,6 +20,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 import holdfast
+from holdfast.engine.premises.sources import OwnSources
 from holdfast.stores import url as urls
 from holdfast.testing.killing_store import killing_port
 
@@ -89,8 +90,10 @@ def _serve() -> None:
     fork = get_context("fork")
     for line in sys.stdin:
         job = json.loads(line)
+        script = Path(job["arguments"][0])
         with suppress(OSError, SyntaxError):  # the child reports it itself
-            _code_of(Path(job["arguments"][0]))
+            _code_of(script)
+            OwnSources(str(script), ()).parsed(str(script))  # once for all children, until it changes
         child = fork.Process(target=_run_job, args=(job,))
         child.start()
         try:

@@ -47,6 +47,29 @@ def children(start: Start, preload: Sequence[str] = ()) -> Children:
     return Forked(preload) if start == "fork" else Spawned()
 
 
+class KeptChildren:
+    """The ways to run scripts that were asked for, each with what it keeps between children.
+
+    A fork server imports for up to a second, so tests share one.
+    """
+
+    def __init__(self) -> None:
+        self._ways: dict[tuple[Start, tuple[str, ...]], Children] = {}
+
+    def get(self, start: Start, preload: Sequence[str]) -> Children:
+        """The children for this start method, made when they are first asked for."""
+        way = (start, tuple(preload))
+        if way not in self._ways:
+            self._ways[way] = children(*way)
+        return self._ways[way]
+
+    def close(self) -> None:
+        """End the processes that are kept between children."""
+        for kept in self._ways.values():
+            kept.close()
+        self._ways.clear()
+
+
 class Spawned:
     """A fresh interpreter for every child."""
 
@@ -88,7 +111,9 @@ class Forked:
     def run(
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, timeout_s: float
     ) -> Exit:
-        fork_server = self._fork_server or self._open()
+        fork_server = self._fork_server
+        if fork_server is None or fork_server.poll() is not None:
+            fork_server = self._open()
         job = {
             "arguments": list(arguments),
             "cwd": os.fspath(cwd),

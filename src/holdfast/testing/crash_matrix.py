@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from holdfast.api.store.store import Store, store
 from holdfast.model.event_fields import contents_of
-from holdfast.testing.child_process import Children, Exit, Start, children
+from holdfast.testing.child_process import Children, Exit, KeptChildren, Start
 from holdfast.testing.killing_store import (
     ENV_MARK,
     ENV_TALLY,
@@ -112,17 +112,23 @@ class CrashMatrix:
     """Walks scripts through every crash. Use the fixture ``crash_matrix``, or ``with``."""
 
     def __init__(
-        self, directory: Path, *, timeout_s: float = 60.0, url_of: Callable[[Path], str] | None = None
+        self,
+        directory: Path,
+        *,
+        timeout_s: float = 60.0,
+        url_of: Callable[[Path], str] | None = None,
+        children: KeptChildren | None = None,
     ) -> None:
         """Cases get directories below this one; that of a passed case is removed.
 
         ``url_of(directory)`` names a new, empty store for a case; the default is a SQLite file in the
-        directory.
+        directory. ``children`` are shared with other matrices, and stay open when this one is closed.
         """
         self._directory = directory
         self._timeout_s = timeout_s
         self._url_of = url_of or _file_in
-        self._children: dict[tuple[Start, tuple[str, ...]], Children] = {}
+        self._own_children = KeptChildren()
+        self._children = children or self._own_children
         self._walks = count()
 
     def walk(
@@ -173,18 +179,14 @@ class CrashMatrix:
         return Case(directory, directory, (), starts, self._url_of(directory))
 
     def close(self) -> None:
-        """End the processes that are kept between children."""
-        for kept in self._children.values():
-            kept.close()
-        self._children.clear()
+        """End the processes that are kept between children, unless they are shared."""
+        self._own_children.close()
 
     def _starts(
         self, script: str | os.PathLike[str], arguments: Sequence[str], start: Start, preload: Sequence[str]
     ) -> "_Starts":
-        way = (start, tuple(preload))
-        if way not in self._children:
-            self._children[way] = children(*way)
-        return _Starts(self._children[way], (str(Path(script).absolute()), *arguments), self._timeout_s)
+        way = self._children.get(start, preload)
+        return _Starts(way, (str(Path(script).absolute()), *arguments), self._timeout_s)
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from holdfast.model.replay import Replayed
+    from holdfast.testing.child_process import KeptChildren
     from holdfast.testing.crash_matrix import CrashMatrix
 
 
@@ -48,15 +49,25 @@ def pytest_unconfigure() -> None:
     getLogger("holdfast").removeHandler(_warner)
 
 
+@pytest.fixture(scope="session")
+def crash_children() -> "Iterator[KeptChildren]":
+    """The fork servers of this session, one for each ``preload``. All crash matrices share them."""
+    from holdfast.testing.child_process import KeptChildren
+
+    kept = KeptChildren()
+    yield kept
+    kept.close()
+
+
 @pytest.fixture
-def crash_matrix(tmp_path: Path) -> "Iterator[CrashMatrix]":
+def crash_matrix(tmp_path: Path, crash_children: "KeptChildren") -> "Iterator[CrashMatrix]":
     """A ``holdfast.testing.crash_matrix.CrashMatrix`` in this test's own directory.
 
     ``crash_matrix.walk(script)``.
     """
     from holdfast.testing.crash_matrix import CrashMatrix
 
-    with CrashMatrix(tmp_path / "crash-matrix") as matrix:
+    with CrashMatrix(tmp_path / "crash-matrix", children=crash_children) as matrix:
         yield matrix
 
 

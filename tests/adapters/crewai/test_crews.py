@@ -1,6 +1,7 @@
 """Crews in a run, in one process: what is replayed, what stops, what is refused, and what is left as it was."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -218,6 +219,39 @@ def test_what_differs_in_every_process_is_no_part_of_the_question(monkeypatch: p
     assert len([line for line in ledger() if line.startswith("ask")]) == 2
 
 
+def test_a_plan_is_made_once() -> None:
+    """A crew that plans its tasks: the planner's request names tools by their addresses, which are no part of it.
+
+    The planner without a model of its own has CrewAI's default, which is held like any other.
+    """
+
+    def make(**more: Any) -> Crew:
+        @tool("look")
+        def look(what: str) -> str:
+            """Look."""
+            return what
+
+        def script(role: str, seen: int, text: str) -> Any:
+            if role == "Task Execution Planner":
+                assert " at 0x" in text
+                plan = {"task_number": 1, "task": "work", "plan": " Look twice."}
+                return json.dumps({"list_of_plans_per_task": [plan]})
+            return f"planned: {'Look twice.' in text}"
+
+        planner = Scripted(model="planner", script=script)
+        return one(script, look, planning=True, planning_llm=planner, task={"tools": [look]}, **more)
+
+    kept = [make()]  # so that the second crew's tools have other addresses
+    assert made(kept[0], effects=None).kickoff().raw == "planned: True"
+    asked = ledger()
+    assert made(make(), effects=None).kickoff().raw == "planned: True"
+    assert ledger() == asked
+    crew = make()
+    crew.planning_llm = None
+    with holdfast.run("unplanned"), durable(crew)._session():
+        assert type(crew.planning_llm).__mro__[1].__name__ == "DurableLLM"
+
+
 def test_a_limit_of_requests_per_minute_does_not_slow_a_replay() -> None:
     """An answer from the journal is no request: with one allowed a minute, four are replayed at once.
 
@@ -366,6 +400,27 @@ def test_an_agent_by_itself() -> None:
 
     assert [kick(), kick()] == ["all three are paid"] * 2
     assert sum(line.startswith(("ask", "pay")) for line in ledger()) == 5
+
+
+def test_a_guardrail_of_an_agent() -> None:
+    """An agent alone whose guardrail refuses its first answer tries again, and is replayed with both."""
+
+    def kick() -> Any:
+        tries: list[str] = []
+
+        def strict(output: Any) -> tuple[bool, Any]:
+            tries.append(output.raw)
+            return len(tries) > 1, "once more" if len(tries) == 1 else output.raw
+
+        llm = Scripted(model="scripted", script=lambda role, seen, text: "done")
+        agent = scripted.agent("Clerk", llm, guardrail=strict, guardrail_max_retries=2)
+        return made(agent, effects=None).kickoff("Work").raw
+
+    assert kick() == "done"
+    asked = ledger()
+    assert len(asked) == 2
+    assert kick() == "done"
+    assert ledger() == asked
 
 
 def test_what_the_crew_does_is_in_the_journal() -> None:

@@ -4,16 +4,20 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from random import Random
 from signal import SIGKILL
 
 import pytest
 
-from holdfast.testing.crash_matrix import Case, CrashMatrix
+from holdfast.testing.crash_matrix import Case, CrashMatrix, Kill
 
 PRELOAD = ["tests.adapters.crewai.remembered"]
 CREW = Path(__file__).parent / "programs" / "crew.py"
 EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "12"))
 """``make test`` strikes at every twelfth write of one crew; with ``HOLDFAST_CRASH_EVERY=1``, at each, and of all of them."""
+
+AROUND = {"memory.recall", "memory.save"}
+SEEDS = 12 if EVERY > 1 else 60
 
 RESEARCHER = ["Researcher:0:before", "Researcher:0:after", "Researcher:3:before", "Researcher:3:after"]
 WRITER = [
@@ -116,3 +120,54 @@ def test_killed_at_every_write(matrix: CrashMatrix, mode: str) -> None:
 
     report = matrix.walk(CREW, mode, check=judge, every=EVERY, start="fork", preload=PRELOAD)
     assert report.kills >= 60 // EVERY
+
+
+def open_calls(case: Case) -> "Counter[str]":
+    """The calls that were under way when the process was killed, by name; not the steps around them."""
+    begun: Counter[str] = Counter()
+    for event in case.store.events("agent"):
+        if event.kind in {"step.started", "step.finished", "step.failed"}:
+            begun[event.name] += 1 if event.kind == "step.started" else -1
+    case.close()
+    return Counter({name: n for name, n in begun.items() if n > 0 and name not in AROUND})
+
+
+def test_seeded_kills_of_a_crew_that_remembers(matrix: CrashMatrix) -> None:
+    """A crew with memory, effects and two tasks, killed at places drawn from seeds: nothing finished is done again.
+
+    Half of the kills strike where something is asked or done, half where the journal is written.
+    """
+    undisturbed = matrix.case(CREW, "memory", start="fork", preload=PRELOAD)
+    assert undisturbed.run().code == 0, undisturbed.exits[-1].output
+    calm, expected, calls = ledger_of(undisturbed), result_of(undisturbed), undisturbed.calls
+    kills = repeated = doubled = made_again = 0
+    for seed in range(SEEDS):
+        draw = Random(seed)
+        case = matrix.case(CREW, "memory", start="fork", preload=PRELOAD)
+        if seed % 2:
+            killed = case.run(Kill(draw.randrange(2, calls * 3 // 4))).code
+        else:
+            (case.directory / "die").write_text(f"line {draw.randint(1, sum(calm.values()))}")
+            killed = case.run().code
+        assert killed == -SIGKILL, f"seed {seed}: {case.exits[-1].output}"
+        kills += 1
+        under_way = sum(open_calls(case).values()) if "agent" in runs_of(case) else 0
+        assert case.run().code == 0, f"seed {seed}: {case.exits[-1].output}"
+        assert result_of(case) == expected, f"seed {seed}"
+        again = ledger_of(case) - calm
+        asked = sum(count for line, count in again.items() if line.startswith(("ask", "embed", "pay")))
+        made_again += asked
+        repeated += max(0, asked - under_way)
+        doubled += sum(count for line, count in again.items() if line.startswith("sent"))
+        doubled += sum(count - 1 for count in remembered(case).values())
+        check(case, calm, 1)
+    print(
+        f"{kills} kills: {made_again} calls under way made again, {repeated} finished, {doubled} effects doubled"
+    )
+    assert (repeated, doubled) == (0, 0)
+
+
+def runs_of(case: Case) -> set[str]:
+    found = {info.run for info in case.store.runs()}
+    case.close()
+    return found

@@ -93,8 +93,6 @@ def test_items_are_put_replaced_found_and_deleted(store: HoldfastStore) -> None:
     store.delete(("users", "1"), "city")
     store.delete(("users", "1"), "never was")
     assert store.get(("users", "1"), "city") is None
-    with pytest.raises(NotImplementedError):
-        store.put(("a",), "b", {}, ttl=5)
 
 
 def test_a_query_ranks_by_words(store: HoldfastStore) -> None:

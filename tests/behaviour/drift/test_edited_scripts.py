@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.support.fork_server import Forked, fork_server
 
 import holdfast
 
@@ -42,6 +43,7 @@ class Script:
     def __init__(self, place: Path, url: str) -> None:
         self.place, self.url = place, url
         self.file = place / "agent.py"
+        self.output = place / "output.txt"
         self.store = holdfast.store(url)
         self.said = ""
 
@@ -50,20 +52,26 @@ class Script:
         self.file.write_text(TOOLS + dedent(text))
         return self
 
-    def begin(self, *words: str) -> "subprocess.Popen[str]":
+    def begin(self, *words: str) -> Forked:
         """Start it."""
         environ = {**os.environ, "HOLDFAST_URL": self.url}
-        return subprocess.Popen(
-            [sys.executable, str(self.file), *words],
-            cwd=self.place, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        with open(os.devnull) as nothing, self.output.open("w") as output:
+            return fork_server().start(
+                [str(self.file), *words],
+                cwd=self.place,
+                env=environ,
+                stdin=nothing.fileno(),
+                stdout=output.fileno(),
+            )
 
     def __call__(self, *words: str) -> int:
         """Start it and wait for its end; its exit code."""
         process = self.begin(*words)
-        out, err = process.communicate(timeout=DEADLINE_S)
-        self.said = out + err
-        return process.returncode
+        try:
+            return process.wait(DEADLINE_S)
+        finally:
+            process.kill()
+            self.said = self.output.read_text()
 
     @property
     def world(self) -> list[str]:
@@ -298,9 +306,9 @@ def test_sigterm_inside_a_once_tool(script: Script) -> None:
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    os.kill(process.pid, signal.SIGTERM)
     (script.place / "terminated").touch()
-    process.communicate(timeout=DEADLINE_S)
+    process.wait(DEADLINE_S)
     assert script.store.doubts("r") == []
     script.write('with holdfast.run("r") as run:\n    print(run.once("pay", do, "x"))\n')
     assert script() == 0, script.said

@@ -91,16 +91,52 @@ def test_as_often_as_it_happened_and_no_more(url: str) -> None:
 
 
 def test_again_makes_it_again_under_a_new_key(url: str) -> None:
-    """As it was before there was a choice; also for what an origin of the origin has behind its point."""
+    """As it was before there was a choice."""
+    enter(url, "a", trip)
+    store = holdfast.store(url)
+    store.fork("a@1", as_="b", effects="again")
+    enter(url, "b", trip)
+    assert len(made) == len({key for _, key in made}) == 2
+
+
+def test_again_is_about_the_effects_that_are_listed_with_it(url: str) -> None:
+    """What an earlier fork has listed stays answered, unless this one lists it too: then it was claimed behind the point.
+
+    Seen before: it was made again, though ``behind`` was empty.
+    """
     enter(url, "a", trip)
     store = holdfast.store(url)
     store.fork("a@1", as_="b")
-    info = store.fork("b", as_="c", effects="again")
-    enter(url, "c", trip)
-    store.fork("a@1", as_="d", effects="again")
-    enter(url, "d", trip)
-    assert info.behind == ()
-    assert len(made) == len({key for _, key in made}) == 3
+    assert store.fork("b", as_="c", effects="again").behind == ()
+    assert store.rewind(f"b@#{store.get('b').head}", effects="again").behind == ()
+    for name in ("b", "c"):
+        enter(url, name, trip)
+    assert len(made) == 1
+    claimed = next(event.seq for event in store.events("c") if event.kind == "step.settled")
+    point = max(event.seq for event in store.events("c") if event.seq < claimed - 1)
+    assert [one.step for one in store.fork(f"c@#{point}", as_="d", effects="again").behind] == ["pay"]
+    for _ in range(2):
+        enter(url, "d", trip)
+    assert len(made) == len({key for _, key in made}) == 2
+
+
+def test_again_in_a_child_is_about_the_effects_that_are_listed_with_it(url: str) -> None:
+    """An effect of a child that the first fork has listed is answered in the second one, which does not list it."""
+
+    def body(run: holdfast.Run) -> Any:
+        run.step("plan", len, "a trip")
+        with holdfast.run("kid"):
+            return unverified("ada")
+
+    enter(url, "a", body)
+    store = holdfast.store(url)
+    assert [one.step for one in store.fork("a@1", as_="b").behind] == ["pay"]
+    assert store.fork("b", as_="c", effects="again").behind == ()
+    enter(url, "c", body)
+    assert len(made) == 1
+    assert [one.step for one in store.fork("a@1", as_="d", effects="again").behind] == ["pay"]
+    enter(url, "d", body)
+    assert len(made) == 2
 
 
 def test_asked_a_person_decides_and_no_verifier(url: str) -> None:

@@ -5,8 +5,13 @@ Seen before: without a worker the parent parked for ever, and nothing said that 
 
 import asyncio
 import logging
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from tests.crossings.kills import Life, MortalWorld
+from tests.crossings.world import World
 
 import holdfast
 from holdfast.errors import Misuse
@@ -110,3 +115,27 @@ def test_a_child_that_was_queued_before_is_left_to_the_queue(url: str) -> None:
     with holdfast.run("parent", store=url) as run:
         assert run.child("a", plain, "one") == "ONE"
     assert calls == ["one"]
+
+
+def test_a_child_that_was_killed_is_run_here_again(tmp_path: Path) -> None:
+    """At any write of its first attempt: nothing queued it and no worker serves it, so its parent runs it.
+
+    Seen before: the parent waited for a worker, for ever, because the lease of the child still named the dead process.
+    """
+
+    def parent(world: World, _: int) -> Any:
+        given: list[Any] = []
+        with holdfast.run("parent", store=world.store) as run:
+            given.append(run.child("kid", plain, "hello"))
+        return given
+
+    url = f"memory://{uuid4().hex}"
+    first = MortalWorld(url, tmp_path)
+    assert first.killed(parent, 0, None, "before")
+    for at in range(first.life.writes):
+        for when in ("before", "after"):
+            world = MortalWorld(f"{url}-{at}-{when}", tmp_path)
+            assert world.killed(parent, 0, at, when) is None
+            world._restart(Life())
+            assert parent(world, 0) == "HELLO", (at, when)
+            world.store.close()

@@ -84,7 +84,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **told, **self._settings},
-            cwd="/tmp",
+            cwd="/tmp",  # where it leaves its files; with -P it imports nothing that lies there
         )
         atexit.register(_end, child)
         deadline = time.monotonic() + _START_S

@@ -28,7 +28,7 @@ def lobby(path: str, script: Script) -> tuple[int, Any]:
             "/api/tags": {"models": [_tag(model) for model in models]},
         },
     }
-    own = doors[script.flavour.name]
+    own = doors.get(script.flavour.name, {})
     if path in own:
         return 200, own[path]
     if path == "/v1/models":

@@ -110,10 +110,15 @@ def completion_chunks(answer: Answer) -> Iterator[Frame]:
             "type": "function",
             "function": {"name": call.name, "arguments": ""},
         }
+        if answer.asked.is_mistral:
+            head["function"] = {"name": call.name, "arguments": call.arguments}
+            yield delta(call.arguments, tool_calls=[head])
+            continue
         yield delta(tool_calls=[head])
         for piece in fragments(call.arguments):
             yield delta(piece, tool_calls=[{"index": index, "function": {"arguments": piece}}])
-    yield chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": answer.finish}])
+    told: dict[str, Any] = {"usage": usage_of(answer)} if answer.asked.is_mistral else {}
+    yield chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": answer.finish}], "", **told)
     if answer.asked.usage:
         yield chunk([], usage=usage_of(answer))
     yield sse("[DONE]")
@@ -135,4 +140,10 @@ def embeddings(body: dict[str, Any]) -> dict[str, Any]:
         data.append({"object": "embedding", "index": index, "embedding": written})
     tokens = sum(1 + len(str(text)) // 4 for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": body.get("model", ""), "usage": usage}
+    return {
+        "id": fingerprint(texts),
+        "object": "list",
+        "data": data,
+        "model": body.get("model", ""),
+        "usage": usage,
+    }

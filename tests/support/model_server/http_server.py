@@ -16,19 +16,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from tests.support.model_server import frames as wire
-from tests.support.model_server import responses
+from tests.support.model_server.apis import Api, api_of, is_embedding
 from tests.support.model_server.endpoints import lobby
 from tests.support.model_server.faults import Fault, bad_request, unknown_model
 from tests.support.model_server.frames import Frame
+from tests.support.model_server.messages import told_events
 from tests.support.model_server.records import Exchange, Record
-from tests.support.model_server.request import Malformed, understand
+from tests.support.model_server.request import Malformed
 from tests.support.model_server.script import Answer, Script
 
-APIS: Final = {
-    "/v1/chat/completions": "chat",
-    "/v1/responses": "responses",
-    "/v1/embeddings": "embeddings",
-}
 _RESET: Final = struct.pack("ii", 1, 0)
 """Linger for no time: closing sends a reset."""
 
@@ -148,28 +144,31 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, exchange: Exchange, body: dict[str, Any]) -> tuple[str, int]:
         script = self.server.script
-        api = APIS.get(self.path)
+        api = api_of(self.path)
         fault = script.fault_of(exchange.number)
-        if api is None:
+        model = api.model_of(self.path, body) if api is not None else str(body.get("model"))
+        if api is None and not is_embedding(self.path):
             fault = Fault("refusal", status=404, body='{"error":{"message":"Not Found","code":404}}')
-        elif fault is None and not script.has_model(str(body.get("model"))):
-            fault = unknown_model(str(body.get("model")))
+        elif fault is None and not script.has_model(model):
+            fault = unknown_model(model)
         if fault is not None and fault.kind == "refusal":
-            self._refuse(fault)
+            self._refuse(fault, api)
             return "refused", fault.status
-        if api == "embeddings":
-            self._send(exchange, fault, 0.0, [Frame(json.dumps(wire.embeddings(body)).encode())], None)
+        if api is None:
+            self._send(exchange, fault, 0.0, [Frame(json.dumps(wire.embeddings(body)).encode())], None, None)
             return "finished", 200
         try:
-            asked = understand(str(api), body, script.flavour)
+            asked = api.understand(self.path, body, script.flavour)
         except Malformed as error:
-            self._refuse(bad_request(str(error)))
+            self._refuse(bad_request(str(error)), api)
             return "refused", 400
         answer = script.answer(exchange.number, asked)
         if answer.fault is not None and answer.fault.kind == "refusal":
-            self._refuse(answer.fault)
+            self._refuse(answer.fault, api)
             return "refused", answer.fault.status
-        self._send(exchange, answer.fault, answer.drip_s, _frames(answer), answer)
+        told = script.frames
+        frames = _frames(answer, api) if told is None else told_events(told)
+        self._send(exchange, answer.fault, answer.drip_s, frames, answer, api)
         return "finished", 200
 
     # -- sending ----------------------------------------------------------------------------------------------------
@@ -181,6 +180,7 @@ class Handler(BaseHTTPRequestHandler):
         drip_s: float,
         frames: Iterable[Frame],
         answer: Answer | None,
+        api: Api | None,
     ) -> None:
         if fault is not None:
             self._before_headers(fault)
@@ -189,11 +189,12 @@ class Handler(BaseHTTPRequestHandler):
             self._garbled(fault)
             return
         if stream:
+            assert api is not None
             self.send_response(200)
-            self.send_header("content-type", "text/event-stream; charset=utf-8")
+            self.send_header("content-type", api.content_type)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            self._stream(exchange, frames, fault, drip_s)
+            self._stream(exchange, frames, fault, drip_s, api)
             return
         data = b"".join(frame.data for frame in frames)
         made = 0 if answer is None else answer.completion_tokens
@@ -211,12 +212,12 @@ class Handler(BaseHTTPRequestHandler):
             self.server.record.sent(exchange, answer.content or "")
 
     def _stream(
-        self, exchange: Exchange, frames: Iterable[Frame], fault: Fault | None, drip_s: float
+        self, exchange: Exchange, frames: Iterable[Frame], fault: Fault | None, drip_s: float, api: Api
     ) -> None:
         tokens = size = 0
         due = time.monotonic()
         for frame in frames:
-            fault = self._in_stream(fault, frame, tokens, size)
+            fault = self._in_stream(fault, frame, tokens, size, api)
             if frame.is_token and drip_s:
                 due += drip_s
                 self._pause(due - time.monotonic())
@@ -254,8 +255,8 @@ class Handler(BaseHTTPRequestHandler):
 
     # -- what goes wrong --------------------------------------------------------------------------------------------
 
-    def _refuse(self, fault: Fault) -> None:
-        data = fault.body.encode()
+    def _refuse(self, fault: Fault, api: Api | None = None) -> None:
+        data = (fault.body if api is None else api.refusal(fault)).encode()
         self.send_response(fault.status)
         headers = {"content-type": "application/json", **dict(fault.headers)}
         for name, value in {**headers, "content-length": str(len(data))}.items():
@@ -277,7 +278,7 @@ class Handler(BaseHTTPRequestHandler):
         self._head(200, kind, len(data))
         self.wfile.write(data)
 
-    def _in_stream(self, fault: Fault | None, frame: Frame, tokens: int, size: int) -> Fault | None:
+    def _in_stream(self, fault: Fault | None, frame: Frame, tokens: int, size: int, api: Api) -> Fault | None:
         """Strike before this frame of a stream, if it is time; what is left of the fault afterwards."""
         if fault is None or fault.after is None:
             return fault
@@ -291,10 +292,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault.kind == "stall":
             self._pause(fault.seconds)
         elif fault.kind == "bad_line":
-            self._chunk(b'data: {"id": "chatcmpl-1", "choi\n\n')
+            self._chunk(api.bad_line)
         elif fault.kind == "error_event":
-            event = b"event: error\n" if APIS[self.path] == "responses" else b""
-            self._chunk(event + b"data: " + _event(fault, self.path) + b"\n\n")
+            self._chunk(api.error_event(fault))
             self._hang_up(fault._replace(how="clean"))
         elif fault.kind == "cut":
             self._hang_up(fault)
@@ -310,48 +310,11 @@ class Handler(BaseHTTPRequestHandler):
         raise _Cut
 
 
-def _frames(answer: Answer) -> Iterator[Frame]:
-    """The frames of an answer; an empty one is made here, because no model would have said it."""
+def _frames(answer: Answer, api: Api) -> Iterator[Frame]:
+    """The frames of an answer; an empty one is made apart, because no model would have said it."""
     if answer.fault is not None and answer.fault.kind == "empty":
-        yield from _empty(answer)
+        yield from api.empty(answer)
     elif answer.asked.stream:
-        yield from (
-            wire.completion_chunks(answer)
-            if answer.asked.api == "chat"
-            else responses.response_events(answer)
-        )
+        yield from api.frames(answer)
     else:
-        whole = wire.completion(answer) if answer.asked.api == "chat" else responses.response(answer)
-        yield Frame(json.dumps(whole, ensure_ascii=False).encode())
-
-
-def _empty(answer: Answer) -> Iterator[Frame]:
-    assert answer.fault is not None
-    nothing = answer._replace(text=[], calls=(), reasoning=[], repeated="", fault=None)
-    without_choices = answer.fault.how == "choices"
-    if answer.asked.api == "responses":
-        whole = responses.response(nothing)
-        empty = {**whole, "output": [] if without_choices else whole["output"]}
-        if answer.asked.stream:
-            kind = "response.completed"
-            yield wire.sse({"type": kind, "sequence_number": 0, "response": empty}, kind)
-        else:
-            yield Frame(json.dumps(empty).encode())
-        return
-    if answer.asked.stream:
-        if without_choices:
-            yield wire.sse("[DONE]")
-        else:
-            yield from wire.completion_chunks(nothing)
-        return
-    body = wire.completion(nothing)
-    body["choices"][0]["message"]["content"] = None
-    yield Frame(json.dumps({**body, **({"choices": []} if without_choices else {})}).encode())
-
-
-def _event(fault: Fault, path: str) -> bytes:
-    if APIS[path] != "responses":
-        return fault.body.encode()
-    error = json.loads(fault.body)["error"]
-    told = {"type": "error", "code": error["type"], "message": error["message"], "param": None}
-    return json.dumps({**told, "sequence_number": 99}).encode()
+        yield Frame(json.dumps(api.whole(answer), ensure_ascii=False).encode())

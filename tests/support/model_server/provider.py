@@ -5,7 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.model_server.http_server import APIS, Listener
+from tests.support.model_server.apis import is_call
+from tests.support.model_server.http_server import Listener
 from tests.support.model_server.records import Exchange, Record
 from tests.support.model_server.script import Script
 
@@ -40,7 +41,9 @@ class Provider:
     @property
     def calls(self) -> list[Exchange]:
         """The requests for an answer, without those about the provider itself."""
-        return [exchange for exchange in self.exchanges if exchange.path in APIS]
+        return [
+            exchange for exchange in self.exchanges if exchange.method == "POST" and is_call(exchange.path)
+        ]
 
     @property
     def tokens_sent(self) -> int:

@@ -11,6 +11,13 @@ CONTINUE: Final = re.compile(r"\b(continue|continuing|go on)\b", re.IGNORECASE)
 """A last message with one of these, after one of the assistant's, asks to go on with that."""
 
 
+MISTRAL_FIELDS: Final = frozenset(
+    "model messages agent_id prompt suffix stream max_tokens min_tokens temperature top_p stop random_seed "
+    "response_format tools tool_choice presence_penalty frequency_penalty n prediction parallel_tool_calls "
+    "prompt_mode safe_prompt metadata reasoning_effort".split()
+)
+
+
 class Flavour(NamedTuple):
     """Whose manners a provider has."""
 
@@ -21,6 +28,8 @@ class Flavour(NamedTuple):
     """Whether an answer that is not streamed begins with the prefill; a streamed one never does."""
     knows_models: bool = True
     """Whether it refuses a model that it does not have."""
+    is_strict: bool = False
+    """Whether it refuses fields that it does not know, and reports the usage of a stream unasked: as Mistral does."""
 
 
 FLAVOURS: Final = {
@@ -30,6 +39,7 @@ FLAVOURS: Final = {
         Flavour("llamacpp", "always", repeats_prefill=True, knows_models=False),
         Flavour("vllm", "flags"),
         Flavour("ollama", "always"),
+        Flavour("mistral", "never", is_strict=True),
     )
 }
 
@@ -46,6 +56,8 @@ class Asked(NamedTuple):
     usage: bool
     tokens_max: int | None
     directives: Directives
+    is_mistral: bool = False
+    """Whether the answer is as Mistral has it: each call in one piece, the usage of a stream with its end."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -59,6 +71,8 @@ class Malformed(Exception):
 
 def understand(api: str, body: dict[str, Any], flavour: Flavour) -> Asked:
     """Read a request. Malformed where a real provider would not understand it either."""
+    if flavour.is_strict and (unknown := body.keys() - MISTRAL_FIELDS):
+        raise Malformed(f"Extra inputs are not permitted: {min(unknown)}")
     messages = _chat(body) if api == "chat" else _inputs(body)
     if not messages:
         raise Malformed("[] is too short - 'messages'")
@@ -85,6 +99,7 @@ def understand(api: str, body: dict[str, Any], flavour: Flavour) -> Asked:
         usage=bool(options.get("include_usage")),
         tokens_max=next((int(limit) for limit in limits if limit is not None), None),
         directives=Directives.read(users[-1] if users else ""),
+        is_mistral=flavour.is_strict,
     )
 
 
@@ -97,6 +112,8 @@ def _goes_on(body: dict[str, Any], flavour: Flavour) -> bool:
 
 def _chat(body: dict[str, Any]) -> list[tuple[str, str]]:
     messages = body.get("messages")
+    if isinstance(body.get("prompt"), str):  # to be completed, with what comes after it
+        return [("user", body["prompt"] + (body.get("suffix") or ""))]
     if not isinstance(messages, list):
         raise Malformed("Expected 'messages' to be an array")
     return [(str(message.get("role")), _text(message.get("content"))) for message in messages]

@@ -112,6 +112,8 @@ class Script:
         self.outage = outage
         self.overlap = overlap
         self.answering = answering
+        self.frames: list[dict[str, Any]] | None = None
+        """The events of a stream, written by the test itself."""
         self.reply(*replies)
 
     def reply(self, *replies: Reply | str) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -22,15 +23,17 @@ ENVIRONMENT = "HOLDFAST_TEST_POSTGRES_URL"
 @contextmanager
 def shared_url(session: str) -> Iterator[str]:
     """The URL of this session's server. A server that cannot be had is a failure and never a skipped test."""
-    if given := os.environ.get(ENVIRONMENT):
-        yield given
-        return
+    given = os.environ.get(ENVIRONMENT)
     book = Path(tempfile.gettempdir()) / f"holdfast-pg-session-{session}.json"
-    url = _enter(book)
+    url = given or _enter(book)
     try:
         yield url
     finally:
-        _leave(book)
+        for connection in _connections.values():
+            connection.close()
+        _connections.clear()
+        if not given:
+            _leave(book)
 
 
 def new_schema() -> str:
@@ -39,12 +42,18 @@ def new_schema() -> str:
 
 def drop_schema(url: str, schema: str) -> None:
     """With those that a test has made beside it, under longer names."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute(
-            "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (schema,)
-        ).fetchall()
-        for (name,) in found:
-            connection.execute(composing.SQL("DROP SCHEMA {} CASCADE").format(composing.Identifier(name)))
+    connection = _connections.get(url)
+    if connection is None or connection.closed:
+        connection = _connections[url] = psycopg.connect(url, autocommit=True)
+    found = connection.execute(
+        "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (schema,)
+    ).fetchall()
+    for (name,) in found:
+        connection.execute(composing.SQL("DROP SCHEMA {} CASCADE").format(composing.Identifier(name)))
+
+
+_connections: dict[str, psycopg.Connection[tuple[Any, ...]]] = {}
+"""Kept for the session: one for each of two thousand tests is a process of the server each time."""
 
 
 @contextmanager

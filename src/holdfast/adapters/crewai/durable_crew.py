@@ -69,7 +69,7 @@ class Durable(Generic[T]):
         options: Mapping[str, Any] | None = None,
         store: Any = None,
     ) -> None:
-        """``enter`` gives the run to enter in ``store``, with ``options``; without it, it is the current run."""
+        """``enter`` gives the run in ``store``, with ``options``; without it, the current run is used."""
         self._subject, self._effects = subject, effects
         self._enter, self._options, self._store = enter, options or {}, store
         self._block: Any = None

@@ -8,22 +8,29 @@ from itertools import count
 from typing import Any, Final
 
 from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissingImports]
+from crewai.utilities.planning_handler import CrewPlanner  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.llm_requests import step_name
 from holdfast.adapters.shared.class_swap import Hold, only_holder
 from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
+from holdfast.adapters.shared.swallowed_stops import SwallowedStops
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import StopSignal
+from holdfast.errors import Misuse
 from holdfast.model.calls import CallOptions, Effect
 
 SESSION: ContextVar["Session | None"] = ContextVar("holdfast crewai session", default=None)
 _LLMS: Final = ("llm", "function_calling_llm", "manager_llm", "planning_llm", "chat_llm")
 _ELSEWHERE: Final = ("mcps", "apps")
 """Attributes that give an agent tools which are unknown before its task starts."""
+
+_REFUSED: Final = {
+    "a2a": "a remote agent does its work",
+    "adapted_agent": "another framework makes its model calls",
+}
 
 
 def session_of(thing: Any) -> "Session | None":
@@ -32,7 +39,7 @@ def session_of(thing: Any) -> "Session | None":
     return SESSION.get() or only_holder(thing)
 
 
-class Session:
+class Session(SwallowedStops):
     """One kickoff in a run."""
 
     def __init__(
@@ -44,8 +51,8 @@ class Session:
         is_streamed: bool,
     ) -> None:
         """``is_streamed``: CrewAI works in its own thread, and reports to the reader of the stream."""
+        super().__init__()
         self._seam, self.is_streamed = seam, is_streamed
-        self.stop: StopSignal | None = None
         self.places: dict[int, tuple[str, str]] = {}
         self.copies = count(1)
         self._effects: dict[str, Effect] = {
@@ -66,28 +73,12 @@ class Session:
         """
         token = SESSION.set(self)
         try:
-            yield self
-        except Exception as error:
-            if self.stop is not None:
-                raise self.stop from error
-            raise
+            with self.raised_at_end():
+                yield self
         finally:
             if SESSION.get() is self:  # a stream may be left in another context than it was entered
                 SESSION.reset(token)
             self._hold.let_go()
-        if self.stop is not None:
-            raise self.stop
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Make a call, unless the run was stopped; remember a stop-signal of this call."""
-        if self.stop is not None:
-            raise self.stop
-        try:
-            yield
-        except StopSignal as stop:
-            self.stop = self.stop or stop
-            raise
 
     def mark(self, name: str, **content: Any) -> None:
         """Record what the crew does besides its calls; a replay consumes it."""
@@ -122,7 +113,9 @@ class Session:
 
         Returns the tasks' names.
         """
-        for name in ("manager_llm", *(("planning_llm",) if crew.planning else ())):
+        if crew.planning:
+            crew.planning_llm = CrewPlanner([], crew.planning_llm).planning_agent_llm  # or the default
+        for name in ("manager_llm", "planning_llm"):
             if isinstance(getattr(crew, name), str):
                 setattr(crew, name, create_llm(getattr(crew, name)))
         agents, tools = _agents_and_tools(crew)
@@ -142,10 +135,19 @@ class Session:
         self._hold.take(*things)
 
     def hold_agent(self, agent: Any, tools: Iterable[Any] = ()) -> None:
-        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task."""
+        """Hold an agent's LLMs, memory and knowledge, its own tools, and those that it gets for a task.
+
+        Misuse for an agent that calls no LLM of CrewAI.
+        """
         fields = getattr(
             agent, "__dict__", {}
         )  # bypasses the descriptors, which warn about deprecated fields
+        for name, whose in _REFUSED.items():
+            if fields.get(name):
+                raise Misuse(
+                    problem=f"the agent {agent.role!r} has {name}: {whose}, which Holdfast cannot record",
+                    advice=f"leave {name} out, or call that agent inside of a tool",
+                )
         planner = getattr(fields.get("planning_config"), "llm", None)
         llms = [fields.get(name) for name in _LLMS]
         self.hold(*llms, planner, fields.get("knowledge"), *(fields.get("tools") or ()), *tools)

@@ -20,6 +20,8 @@ _PARAMETERS: Final = (
 """The parameters of ``BaseLLM.call``, in positional order."""
 _DATE: Final = re.compile(r"Current Date: [^\n]*")
 _ADDRESS: Final = re.compile(r"call_\d{9,}")
+_OBJECT: Final = re.compile(r" at 0x[0-9a-f]{6,}\b")
+"""How Python shows a function: the request of a crew's planner names tools like that."""
 _CACHED: Final = ("cached_prompt_tokens", "cached_tokens")
 """CrewAI's name, and the journal's."""
 
@@ -55,7 +57,7 @@ def step_name(text: str) -> str:
 class _PlainRequest:
     """Makes a request plain, without what differs between processes: the date, and memory addresses.
 
-    CrewAI names a tool call without an id by its memory address.
+    CrewAI names a tool call without an id by its memory address, and tools in a plan's request, too.
     """
 
     def __init__(self, is_dated: bool) -> None:
@@ -82,7 +84,7 @@ class _PlainRequest:
             text = _DATE.sub("Current Date: (the day it was asked)", text)
         if _ADDRESS.fullmatch(text):
             return self._calls.setdefault(text, f"call_{len(self._calls) + 1}")
-        return text
+        return _OBJECT.sub("", text) if " at 0x" in text else text
 
 
 def told(answer: Any, usage: Mapping[str, int]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _UNSAID: Final[dict[type[BaseMessage], dict[str, Any]]] = {
     for kind in _ROLES
 }
 _CLASSES: Final = {kind.__name__: kind for kind in _ROLES}
-_DELTA: Final[Any] = getattr(types, "_DeltaSnapshot", None)
+DELTA: Final[Any] = getattr(types, "_DeltaSnapshot", None)
 """The value of a complete delta channel; LangGraph before 1.2 has none."""
 _KEPT_MAX: Final = 20_000
 
@@ -66,7 +66,7 @@ class Values:
         kind = type(value)
         if kind is list or kind is tuple:
             return kind([self.plain(item) for item in value])
-        if kind is _DELTA:
+        if kind is DELTA:
             return {_TAG: "delta", "v": self.plain(value.value)}
         if not self.is_open:
             return self._sealed(value)
@@ -106,7 +106,7 @@ class Values:
         if tag == "serde":
             return self._read(value)
         if tag == "delta":
-            return _DELTA(self.revived(value["v"]))
+            return DELTA(self.revived(value["v"]))
         if tag == "dict":
             return {key: self.revived(item) for key, item in value["v"].items()}
         fields = {key: self.revived(item) for key, item in value.items() if key not in {_TAG, "role"}}
@@ -118,7 +118,7 @@ class Values:
             kind, data = self.serde.dumps_typed(value)
         except Exception:  # noqa: BLE001 - the journal refuses it later, with its path and advice
             return value
-        return {_TAG: "serde", "type": kind, "data": bytes(data)}
+        return opaque(kind, data)
 
     def _sealed(self, value: Any) -> Any:
         mark = _mark(value)
@@ -139,6 +139,11 @@ class Values:
             while len(self._opaque) >= _KEPT_MAX:
                 del self._opaque[next(iter(self._opaque))]
             self._opaque[mark] = opaque
+
+
+def opaque(kind: str, data: bytes) -> dict[str, Any]:
+    """One element as a serializer wrote it."""
+    return {_TAG: "serde", "type": kind, "data": bytes(data)}
 
 
 def _mark(value: Any) -> bytes | None:

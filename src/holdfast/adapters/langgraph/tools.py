@@ -10,29 +10,26 @@ a message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
 
-from holdfast.adapters.langgraph.saver import HoldfastSaver
 from holdfast.adapters.langgraph.serde import Values
+from holdfast.adapters.langgraph.thread_place import ThreadPlace, find_place, task_config
 from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of, is_step
 from holdfast.codec.values import canonical
 from holdfast.core.steps.arguments import has_parameter
-from holdfast.core.steps.identity import scope_of
-from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, here_now
+from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.step import step
-from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive
-from holdfast.engine.threads.shared_hold import share
+from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import NotStorable, TooLarge
 from holdfast.model.calls import CallOptions, Effect
 from holdfast.model.markers import Act, AwaitedAct
@@ -141,36 +138,19 @@ def _calling(given: Any) -> Iterator[None]:
 
 
 class _Place(NamedTuple):
-    """A call's place: the thread, by its saver and id; the checkpoint that its task runs from.
+    """A call's place in its thread, and its options with the key that identifies it."""
 
-    Its call_options and key.
-    """
-
-    saver: HoldfastSaver
-    thread_id: str
-    chain: str
-    checkpoint: str | None
+    thread: ThreadPlace
     call_options: CallOptions
 
-    async def arrived(self, runtime: Runtime) -> None:
-        """Wait for the checkpoint.
+    @property
+    def values(self) -> Values:
+        """The serializer of the thread."""
+        return self.thread.saver.values
 
-        LangGraph writes it while the next task runs, and an effect must not precede it.
-        """
-        if self.checkpoint is not None:
-            await self.saver.run(self.thread_id).arrived(runtime, self.chain, self.checkpoint)
-
-    @contextmanager
-    def entered(self) -> Iterator[HeldRun]:
-        entry = self.saver.entry_of(self.thread_id)
-        with share(self.saver.session, entry) as held:
-            token = CALL_SITE.set(
-                CallSite(held, scope_of("", self.call_options.key or ""), TaskCalls(current_task(), ""))
-            )
-            try:
-                yield held
-            finally:
-                CALL_SITE.reset(token)
+    def entered(self) -> AbstractContextManager[HeldRun]:
+        """Hold the thread's run during the block."""
+        return self.thread.entered(self.call_options.key or "")
 
 
 class _Calls:
@@ -187,8 +167,8 @@ class _Calls:
         told = self._told(args, kwargs)
         place = self._place(told)
         if place is not None:
-            values = place.saver.values
-            drive(place.arrived(BLOCKING))
+            values = place.values
+            drive(place.thread.arrived(BLOCKING))
             with place.entered() as held:
                 act = Act(lambda: values.plain(self._bare._run(*args, **kwargs)))  # noqa: SLF001
                 made = drive(step(held, BLOCKING, place.call_options, self._one.name, act, (), told))
@@ -204,12 +184,12 @@ class _Calls:
         told = self._told(args, kwargs)
         place = self._place(told)
         if place is not None:
-            values = place.saver.values
+            values = place.values
 
             async def perform() -> Any:
                 return values.plain(await self._bare._arun(*args, **kwargs))  # noqa: SLF001
 
-            await place.arrived(AWAITING)
+            await place.thread.arrived(AWAITING)
             with place.entered() as held:
                 act = AwaitedAct(perform)
                 made = await step(held, AWAITING, place.call_options, self._one.name, act, (), told)
@@ -235,20 +215,14 @@ class _Calls:
             return b"{}"
 
     def _place(self, told: dict[str, Any]) -> _Place | None:
-        conf = (var_child_runnable_config.get() or {}).get("configurable", {})
-        saver, task = conf.get("__pregel_checkpointer"), conf.get("__pregel_task_id")
-        if not isinstance(saver, HoldfastSaver) or not task or "thread_id" not in conf:
+        thread = find_place()
+        if thread is None:
             return None
         arguments = self._arguments(told)
         asked = f"{self._one.name}\0{arguments!r}"
-        call = _CALL.get() or _count(conf.get("__pregel_scratchpad"), asked)
-        key = sha256(f"{task}\0{asked}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
-        chain = str(conf.get("checkpoint_ns", "")).rpartition("|")[0]
-        # With durability="exit" it is written at the end, and a killed turn starts over.
-        is_kept = conf.get("__pregel_durability") != "exit"
-        checkpoint = conf.get("checkpoint_map", {}).get(chain) if is_kept else None
-        call_options = self._call_options._replace(key=key, told=arguments)
-        return _Place(saver, str(conf["thread_id"]), chain, checkpoint, call_options)
+        call = _CALL.get() or _count(task_config().get("__pregel_scratchpad"), asked)
+        key = sha256(f"{thread.task}\0{asked}\0{call}".encode("utf-8", "surrogatepass")).hexdigest()
+        return _Place(thread, self._call_options._replace(key=key, told=arguments))
 
 
 def _count(scratchpad: Any, call: str) -> int:

@@ -22,7 +22,7 @@ from holdfast.adapters.wire.server_probes import (
 )
 from holdfast.adapters.wire.shapes import shape_of
 from holdfast.adapters.wire.shapes.shape import Shape, WireSource
-from holdfast.core.llm.conversation import prepare_request
+from holdfast.core.llm.conversation import is_ready, prepare_request
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.conversation_repair import settle_request
 from holdfast.engine.llm.model_call import Ask
@@ -96,11 +96,13 @@ class Exchange:
     """A request and its answer."""
 
     __slots__ = (
-        "_headers", "_path", "_request", "_wire", "ask", "body", "is_replayed", "is_stream", "line", "shape",
+        "_given", "_headers", "_path", "_request", "_wire", "ask", "body", "is_replayed", "is_stream", "line",
+        "shape",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, request: Any, shape: Shape, body: dict[str, Any], *, waits: bool) -> None:
         self._wire, self._request, self._path, self.shape = wire, request, request.url.path, shape
+        self._given = body
         self._headers: Mapping[str, str] = {}
         self.is_replayed = False
         self.body = shape.recorded(self._path, body)
@@ -116,19 +118,8 @@ class Exchange:
         )
 
     async def prepared(self, held: HeldRun, runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
-        """The body as a provider accepts it.
-
-        Calls without a result settled from the journal, foreign reasoning removed.
-        """
-        said = body.get(self.shape.conversation)
-        if not isinstance(said, list):
-            return body
-        messages, repairs = await settle_request(held, runtime, said)
-        if repairs:
-            self.line.notes["mended"] = [repair.text for repair in repairs]
-        model = self._fallback.model if self._fallback else self.ask.model_asked
-        ready = prepare_request(messages, self.line.provider, model, continues=self.shape.continues(body))
-        return {**body, self.shape.conversation: ready}
+        """The body as a provider accepts it."""
+        return await prepared(held, runtime, self.shape, self.ask, self.line, body)
 
     # -- sending ---------------------------------------------------------------------------------------------
 
@@ -172,7 +163,7 @@ class Exchange:
         path, sent = self.shape.sent(self._path, body, self._fallback.model if self._fallback else "")
         request = self._request
         extensions = {**request.extensions, "timeout": self._timeout()}
-        is_same = path == self._path and sent == loads(request.content)
+        is_same = path == self._path and sent == self._given
         content = request.content if is_same else dumps(sent)
         url = request.url if path == self._path else request.url.copy_with(path=path)
         headers = [pair for pair in request.headers.multi_items() if pair[0].lower() not in _NOT_SENT_AGAIN]
@@ -229,6 +220,8 @@ class Exchange:
 
     def refusal(self, error: ProviderError) -> Any:
         """The provider's refusal as a response. The engine has waited already: the client need not retry."""
+        if error.status_code == IN_STREAM and self.is_stream:
+            return self.response(True, stream=self._error_stream(error))
         headers = [*error.headers.items(), _NO_RETRY]
         made = self._wire.http.Response(error.status_code or 500, headers=headers, content=error.content)
         pass_on_failure(error, made)
@@ -305,7 +298,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -329,7 +322,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(loads(error.content))
+                    yield source.encode(error.event)
                     raise
                 yield source.tail
 
@@ -339,11 +332,33 @@ class Exchange:
 
         return Bytes()
 
+    def _error_stream(self, error: ProviderError) -> Any:
+        """A recorded stream that ended with an error: only the error is left of it."""
+        assert self.shape.source is not None
+        event = self.shape.source.encode(error.event)
+
+        class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
+            def __iter__(self) -> Iterator[bytes]:
+                yield event
+                raise error
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                yield event
+                raise error
+
+            def close(self) -> None:
+                _pass_on(error)
+
+            async def aclose(self) -> None:
+                _pass_on(error)
+
+        return Bytes()
+
     # -- server type and readiness ---------------------------------------------------------------------------
 
     @property
     def _server(self) -> Server:
-        return Server(str(self._request.url).partition(self.shape.suffix)[0], self._request.url.host)
+        return Server(self.shape.server(str(self._request.url)), self._request.url.host)
 
     def _flavour(self) -> Question[str]:
         prefill = self._wire.manner.prefill
@@ -385,6 +400,27 @@ class Exchange:
     async def readiness_async(self) -> str | None:
         """Why the provider cannot answer now; None if it can."""
         return await answered_async(readiness_of(self._server, self.ask.model_asked), self._get_async)
+
+
+async def prepared(
+    held: HeldRun, runtime: Runtime, shape: Shape, ask: Ask, line: Line, body: dict[str, Any]
+) -> dict[str, Any]:
+    """The body as a provider accepts it.
+
+    Calls without a result settled from the journal, foreign reasoning removed.
+    """
+    said = body.get(shape.conversation)
+    if not isinstance(said, list):
+        return body
+    continues = shape.continues(body)
+    if not continues and is_ready(said):
+        return body
+    messages, repairs = await settle_request(held, runtime, said)
+    if repairs:
+        line.notes["mended"] = [repair.text for repair in repairs]
+    model = line.targets[line.target] or ask.model_asked
+    ready = prepare_request(messages, line.provider or ask.provider, model, continues=continues)
+    return {**body, shape.conversation: ready}
 
 
 def exchange_of(wire: Wire, request: Any, content: Callable[[], bytes], *, waits: bool) -> Exchange | None:

@@ -18,8 +18,9 @@ ADAPTERS: Final = {
     "llama_index.core.agent.": "llama_index",
     "pydantic_ai.": "pydantic_ai",
     "smolagents.": "smolagents",
+    "strands.": "strands",
 }
-"""The adapters of frameworks, by how the names of the modules begin that make model calls for their agents."""
+"""The adapters of frameworks, by the beginnings of the modules that make model calls for their agents."""
 _BEGINNINGS: Final = tuple(ADAPTERS)
 _ROOTS: Final = {begin.partition(".")[0]: adapter for begin, adapter in ADAPTERS.items()}
 
@@ -40,8 +41,8 @@ def check_framework(here: CallSite) -> None:
     if adapter is not None and adapter not in _said:
         _said.add(adapter)
         log().warning(
-            "an agent uses a wrapped client inside a run: its model calls are held, and its tools run again in "
-            "each attempt unless they are @holdfast.tool; holdfast.adapters.%s holds both",
+            "an agent uses a wrapped client inside a run: its model calls are held, and its tools run again "
+            "in each attempt unless they are @holdfast.tool; holdfast.adapters.%s holds both",
             adapter,
         )
 

@@ -32,8 +32,18 @@ class ProviderError(Exception):
         fields = error if isinstance(error, Mapping) else {"message": error}
         self.code = fields.get("code") or said.get("code")
         self.type = fields.get("type")
+        if status_code == IN_STREAM and not (self.code or self.type):
+            self.type = "server_error"  # the request was good: the answer had begun
         words = fields.get("message") or content[:500].decode("utf-8", "replace")
         super().__init__(f"status {status_code}: {words}" if status_code else str(words))
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What it says as an event of a stream, where a page of HTML would not be one."""
+        return _fields(self.content) or {
+            "type": "error",
+            "error": {"type": "api_error", "message": str(self)},
+        }
 
     @property
     def response(self) -> "ProviderError | None":

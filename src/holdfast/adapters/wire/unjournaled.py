@@ -34,7 +34,7 @@ def check_passthrough(passthrough: Passthrough) -> tuple[str, ...] | bool:
         raise BadOption(
             option="passthrough", value=passthrough, choices=("True", "False", '{"images", "audio/speech"}')
         )
-    return tuple(one.strip("/ ") for one in passthrough)
+    return tuple(_PREFIX.sub("", one.strip("/ ")) for one in passthrough)
 
 
 def name_of(client: Any) -> str:

@@ -5,15 +5,18 @@ client is unchanged. Clients that take every exception for a lost connection, an
 (``openai``, ``anthropic``, ``groq``), get a subclass that lets errors of ours through.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from functools import lru_cache
 from inspect import iscoroutinefunction
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from holdfast.adapters.wire.bedrock_client import is_bedrock, journaled_bedrock
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
+from holdfast.adapters.wire.genai_client import keep_to_httpx
 from holdfast.adapters.wire.server_probes import Prefill
 from holdfast.adapters.wire.transport import ClientCall, client_call, journaled, library_of
 from holdfast.adapters.wire.unjournaled import (
@@ -48,20 +51,27 @@ def wrap(
 ) -> C:
     """The client, with every model call journaled in the current run; outside of a run it is unchanged.
 
-    It may be any client that speaks through ``httpx`` or ``httpx2``. A streamed answer that was cut off is
-    continued if the provider can continue from its middle (``prefill``: detected by default), else the model
-    is asked to continue it; or it is begun again (``"restart"``) or kept (``"keep"``). ``patience`` says how
-    to wait for a provider that does not answer. ``fallbacks`` are asked in order if it does not come back or
-    does not have the model: a model of the same provider, or a client and its model. Calls that cannot be
-    journaled are refused: a client that speaks otherwise here, an endpoint that is not a model call at its
-    first call inside a run (Unjournaled). ``passthrough`` allows them on purpose: True, or endpoints such as
-    ``{"images", "audio/speech"}``.
+    It may be any client that speaks through ``httpx`` or ``httpx2``, Bedrock's of ``boto3``, or the module
+    ``litellm``. A streamed answer that was cut off is continued if the provider can continue from its middle
+    (``prefill``: detected by default), else the model is asked to continue it; or it is begun again
+    (``"restart"``) or kept (``"keep"``). ``patience`` says how to wait for a provider that does not answer.
+    ``fallbacks`` are asked in order if it does not come back or does not have the model: a model of the same
+    provider, or a client and its model. Calls that cannot be journaled are refused: a client that speaks
+    otherwise here, an endpoint that is not a model call at its first call inside a run (Unjournaled).
+    ``passthrough`` allows them on purpose: True, or endpoints such as ``{"images", "audio/speech"}``.
     """
     choose("on_partial", on_partial, ON_PARTIAL)
     passed = check_passthrough(passthrough)
     others = tuple(_fallback(client, one) for one in fallbacks)
     base = str(getattr(getattr(client, "base_url", ""), "path", ""))
     manner = Manner(name_of(client), base, on_partial, prefill, patience, others, passed)
+    if isinstance(client, ModuleType) and client.__name__ == "litellm":
+        from holdfast.adapters.wire.litellm_functions import Functions
+
+        functions: Any = Functions(client, manner._replace(client="litellm"))
+        return functions  # type: ignore[no-any-return]
+    if is_bedrock(client):
+        return journaled_bedrock(client, manner)  # type: ignore[no-any-return]
     made: C = _over(client, lambda http_client: journaled(http_client, manner))
     if made is client:
         if passed is True:
@@ -77,6 +87,8 @@ def replayed(answer: Any) -> bool:
     """
     if getattr(answer, _MARK, False):
         return True
+    if isinstance(answer, Mapping):  # of boto3
+        return REPLAYED in (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", ())
     holders = (answer, getattr(answer, "response", None), getattr(answer, "sdk_http_response", None))
     return any(REPLAYED in headers for one in holders if (headers := getattr(one, "headers", None)))
 
@@ -110,8 +122,11 @@ def _fallback(client: Any, given: str | tuple[Any, str]) -> Fallback:
 
 def _over(client: Any, swap: Callable[[Any], Any]) -> Any:
     """A copy of the client over other HTTP clients; the client itself if it has none that it shows."""
+    package = type(client).__module__.partition(".")[0]
+    if package == "botocore":  # it has HTTP sessions of its own
+        return client
     if not _is_retrying(client):
-        return _rebuilt(client, type(client).__module__.partition(".")[0], swap, {})
+        return _rebuilt(client, package, swap, {})
     kind = type(client)
     durable: Any = _durable(kind)  # type: ignore[arg-type]  # a class is hashable
     likeness = durable.__new__(durable)
@@ -138,7 +153,9 @@ def _rebuilt(thing: Any, package: str, swap: Callable[[Any], Any], made: dict[in
     if not changed:
         made[id(thing)] = thing
         return thing
-    likeness.__dict__.update(changed)
+    likeness.__dict__.update(changed, _holdfast_of=thing)  # which closes its connections when it is collected
+    if hasattr(likeness, "_use_aiohttp"):
+        keep_to_httpx(likeness)
     return likeness
 
 

@@ -16,7 +16,6 @@ from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import row_status
 from holdfast.core.lineage.points import Place, end_of_point, find_event, last_point, parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
-from holdfast.core.people.promises import PROMISES
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import told_end
 from holdfast.core.reports.counts import Source, Stats
@@ -214,16 +213,9 @@ class Reading(Examining):
 
         One that another branch of the run has settled has ended so in all of them.
         """
-        from holdfast.core.people.promises import is_news, promise_in
-        from holdfast.engine.people.promises import settled_elsewhere
+        from holdfast.engine.people.promises import promises_of
 
-        known = PROMISES.of(self.view(run))
-        for _, letter in letters.waiting(self._port, run):
-            promise = promise_in(letter["promise"]) if letter["kind"] == "promise" else None
-            if promise is not None and is_news(known, promise):
-                known[promise.id] = promise
-        both = known.both()
-        return both._replace(made=tuple(settled_elsewhere(self._port, one) for one in both.made))
+        return promises_of(self._port, run, self.view(run))
 
     def find_question(self, run: str, question: str | None = None) -> OpenQuestion:
         """The open question of that id, or the only one. Raises UnknownQuestion or AlreadyAnswered."""

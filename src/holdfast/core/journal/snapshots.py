@@ -101,11 +101,12 @@ def fill_base(view: "View", data: dict[str, Any]) -> None:
 
 
 def _load_effect(fields: list[Any]) -> Call:
-    key, name, effect, seq, started_at, fence, outcomes = fields
+    key, name, effect, seq, started_at, fence, outcomes, *more = fields  # more: the idempotency key, or none
     call = Call(key, name)
     call.seq, call.started_at, call.fence = seq, started_at, fence
     # "?" is UNKNOWN_AFTER: the position of the call is gone, so drift detection does not use it.
-    call.body = write({"effect": effect, "in": "", "after": "?", "pruned": COMPACTED})
+    known = {"idempotency_key": more[0]} if more else {}
+    call.body = write({"effect": effect, "in": "", "after": "?", **known, "pruned": COMPACTED})
     call.outcomes = [Outcome(seq, good, point, _GONE) for seq, good, point in outcomes]
     return call
 

@@ -41,8 +41,9 @@ RULES: Final[dict[str, Rules]] = {
     "effects": Rules(
         "outcomes before the point; the same call after it is answered, asked about or made again",
         "as a fork; an outcome that is recorded behind the point settles a call in flight",
-        "effects that a program may still ask for, with their idempotency keys", _JOURNAL,
-        "all that the journal has, matched by equal arguments; not those that were compacted",
+        "all, with their idempotency keys; the outcomes that a program may still ask for", _JOURNAL,
+        "all, matched by equal arguments, or by the call's key where these are gone; a person is asked for a "
+        "result that was compacted",
         "effects after the point, done and in doubt", "the idempotency key",
     ),
     "doubts": Rules(

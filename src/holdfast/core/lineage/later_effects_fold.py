@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class LaterEffectsFold(FeatureFold):
-    """``events`` are the forks and rewinds that list effects; ``repeats`` is the latest choice for them."""
+    """``events`` are the forks and rewinds that list effects; ``repeats`` is the latest choice for them.
+
+    One with ``again`` lists what is made again: the effects that it takes out of earlier lists.
+    """
 
     def __init__(self) -> None:
         self.repeats = "answer"
@@ -23,9 +26,9 @@ class LaterEffectsFold(FeatureFold):
         """Fold a fork or a rewind with its list of effects. Events of older versions have no list."""
         fields = fields_of(event.body)
         if "effects" in fields:
-            self.repeats = fields["effects"]
-            # "again": nothing that happened before matters, so the lists of earlier forks go too.
-            self.events = [] if self.repeats == "again" else [*self.events, event]
+            self.events = [*self.events, event]
+            if fields["effects"] != AGAIN:  # else what earlier ones list is treated as it was
+                self.repeats = fields["effects"]
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
         """Both."""
@@ -47,4 +50,5 @@ class LaterEffectsFold(FeatureFold):
         return "repeats" if self.repeats != after.repeats else "behind" if self.events != after.events else ""
 
 
+AGAIN: Final = "again"
 LATER_EFFECTS: Final = Slot("later_effects", LaterEffectsFold)

@@ -100,6 +100,8 @@ def _part(part: Any) -> str:
     kind = str(fields.get("type") or fields.get("part_kind") or "")
     if type(fields.get("functionCall")) is dict:
         return _call(fields["functionCall"])
+    if type(fields.get("toolUse")) is dict:
+        return _call(fields["toolUse"])
     if kind in _CALL_PARTS:
         return _call(fields)
     if kind in _RESULT_PARTS:

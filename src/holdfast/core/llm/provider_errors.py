@@ -145,13 +145,39 @@ def _reason(signs: Signs, otherwise: str) -> str:
 # -- from exceptions of any client ---------------------------------------------------------------------------
 
 _TIMEOUTS: Final = frozenset(
-    {"APITimeoutError", "ReadTimeout", "TimeoutException", "ConnectTimeout", "PoolTimeout", "WriteTimeout"}
+    {
+        "APITimeoutError",
+        "ReadTimeout",
+        "TimeoutException",
+        "ConnectTimeout",
+        "PoolTimeout",
+        "WriteTimeout",
+        "ReadTimeoutError",
+        "ConnectTimeoutError",
+    }
 )
 _CUTS: Final = frozenset(
-    {"RemoteProtocolError", "ReadError", "IncompleteRead", "ChunkedEncodingError", "StreamError"}
+    {
+        "RemoteProtocolError",
+        "ReadError",
+        "IncompleteRead",
+        "ChunkedEncodingError",
+        "StreamError",
+        "ResponseStreamingError",
+        "ConnectionClosedError",
+        "ProtocolError",
+    }
 )
 _CONNECTIONS: Final = frozenset(
-    {"APIConnectionError", "ConnectError", "NetworkError", "TransportError", "MaxRetryError"}
+    {
+        "APIConnectionError",
+        "ConnectError",
+        "NetworkError",
+        "TransportError",
+        "MaxRetryError",
+        "EndpointConnectionError",
+        "HTTPClientError",
+    }
 )
 
 
@@ -172,7 +198,7 @@ def signs_of(error: BaseException) -> Signs:
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
     if status is None:  # an error event in the middle of a stream
         status = int(str(code)) if str(code).isdecimal() else _KINDS.get(str(getattr(error, "type", "")))
-    headers = getattr(response, "headers", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
     cut = bool(names & _CUTS or behind & _CUTS)
     return Signs(
         status=status if isinstance(status, int) else None,

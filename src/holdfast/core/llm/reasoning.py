@@ -29,6 +29,7 @@ The first one present counts: the others repeat it in another form.
 _REASONING_PARTS: Final = frozenset({"thinking", "reasoning", "reasoning.text", "reasoning.summary"})
 _REASONING_TEXTS: Final = ("thinking", "reasoning", "text", "content", "summary")
 _CALL_PARTS: Final = frozenset({"tool_use", "tool-call", "tool_call", "function_call"})
+_CALL_FIELDS: Final = ("functionCall", "toolUse")
 _THINK: Final = ("<think>", "</think>")
 _DEPTH_MAX: Final = 8
 
@@ -93,6 +94,8 @@ def _messages_in(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield fields_of((fields_of(candidate) or {}).get("content")) or {}
     if isinstance(fields.get("output"), list):
         yield {"content": fields["output"]}
+    elif type(fields.get("output")) is dict:
+        yield fields_of(fields["output"].get("message")) or {}
     if "message" in fields:
         yield fields_of(fields["message"]) or {}
     if type(fields.get("response")) is str:
@@ -125,8 +128,10 @@ def _spoken(content: Any, depth: int = 0) -> ModelReply:
     kind = str(part.get("type") or part.get("part_kind") or "")
     if kind in _REASONING_PARTS or part.get("thought") is True:
         return _reasoned(part, depth + 1)
-    if kind in _CALL_PARTS or type(part.get("functionCall")) is dict:
-        asked = _asked(part.get("functionCall") or part)
+    if type(part.get("reasoningContent")) is dict:
+        return _reasoned(part["reasoningContent"].get("reasoningText"), depth + 1)
+    if kind in _CALL_PARTS or any(type(part.get(name)) is dict for name in _CALL_FIELDS):
+        asked = _asked(next((part[name] for name in _CALL_FIELDS if part.get(name)), part))
         return ModelReply((), () if asked is None else (asked,))
     if type(part.get("text")) is str:
         return _spoken(part["text"], depth + 1)

@@ -1,7 +1,7 @@
 """Recognises requests to models and their answers by shape: a line for people, and the tokens used.
 
-It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, and messages made of
-parts. Of other shapes it reads what it can and invents nothing.
+It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, Gemini's contents,
+Ollama's chats, Bedrock's Converse, and messages made of parts. Of other shapes it reads what it can and invents nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,18 +46,49 @@ def answered_line(value: Any) -> str | None:
         return one_line(value, _ANSWER_CHARS_MAX)
     if type(value) is not dict:
         return None
-    choices, output, data = value.get("choices"), value.get("output"), value.get("data")
+    choices, output, candidates = value.get("choices"), value.get("output"), value.get("candidates")
     if type(choices) is list and choices and type(choices[0]) is dict:
         return message_line(choices[0].get("message"))
+    if type(candidates) is list and candidates and type(candidates[0]) is dict:
+        return message_line(_without_thoughts(candidates[0].get("content")))
     if type(output) is list:
         return "; ".join(
             message_line(item) for item in output if type(item) is dict and item.get("type") != "reasoning"
         )
-    if type(data) is list:
-        return count(len(data), "vector")
+    return _vectors_line(value) or _message_line(output if type(output) is dict else value)
+
+
+def _vectors_line(value: Mapping[str, Any]) -> str | None:
+    many = next((value[name] for name in ("data", "embeddings") if type(value.get(name)) is list), None)
+    if many is None and "embedding" in value:
+        many = [value["embedding"]]
+    return None if many is None else count(len(many), "vector")
+
+
+def _message_line(value: Mapping[str, Any]) -> str | None:
+    """An answer that is a message, or has one."""
+    if type(value.get("message")) is dict:
+        return message_line(value["message"])
+    if type(value.get("response")) is str:
+        return one_line(value["response"], _ANSWER_CHARS_MAX)
     if type(value.get("parts")) is list:
         return message_line({"role": "assistant", "parts": value["parts"]})
+    if type(value.get("content")) is list:  # Anthropic's answer is the message
+        said = [
+            part
+            for part in value["content"]
+            if type(part) is dict and "thinking" not in str(part.get("type"))
+        ]
+        return message_line({"role": "assistant", "content": said})
     return None
+
+
+def _without_thoughts(content: Any) -> Any:
+    """Gemini's content; its thoughts are parts like the others."""
+    parts = content.get("parts") if type(content) is dict else None
+    if type(parts) is not list:
+        return {"role": "model", "parts": []}
+    return {**content, "parts": [part for part in parts if not (type(part) is dict and part.get("thought"))]}
 
 
 def tokens_line(usage: Mapping[str, Any]) -> str:
@@ -97,24 +128,40 @@ def model_in(request: Any) -> str:
 def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     """The usage that an answer reports. What it does not report is None."""
     fields = _fields(answer)
-    usage = _fields(fields.get("usage"))
-    named = fields.get("model") or fields.get("model_name")
-    sent = _count(usage, "prompt_tokens", "input_tokens")
+    usage = _fields(fields.get("usage") or fields.get("usageMetadata"))
+    if "eval_count" in fields or "prompt_eval_count" in fields:
+        usage = fields  # Ollama has its counts beside the answer
+    named = fields.get("model") or fields.get("model_name") or fields.get("modelVersion")
+    sent = _count(
+        usage, "prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"
+    )
+    got = _count(
+        usage, "completion_tokens", "output_tokens", "outputTokens", "candidatesTokenCount", "eval_count"
+    )
+    reasoned = _detail(
+        usage, ("completion_tokens_details", "output_tokens_details", "details"), "reasoning_tokens"
+    )
+    if "promptTokenCount" in usage:
+        # Gemini's counts do not include the reasoning, and what its own tools put into the prompt.
+        reasoned = _count(usage, "thoughtsTokenCount")
+        got = (got or 0) + (reasoned or 0)
+        sent = (sent or 0) + (_count(usage, "toolUsePromptTokenCount") or 0)
     cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
-    cached = _count(usage, "cache_read_tokens") if cached is None else cached
+    cached = _count(usage, "cache_read_tokens", "cachedContentTokenCount") if cached is None else cached
     if "cache_read_input_tokens" in usage and sent is not None:
         # Anthropic's input tokens do not include the cached ones; OpenAI's do.
         cached = _count(usage, "cache_read_input_tokens")
         sent += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
+    if "cacheReadInputTokens" in usage and sent is not None:  # the same on Bedrock
+        cached = _count(usage, "cacheReadInputTokens")
+        sent += (cached or 0) + (_count(usage, "cacheWriteInputTokens") or 0)
     return Usage(
         model=named if type(named) is str and named else model,
         provider=provider,
         input_tokens=sent,
-        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        output_tokens=got,
         cached_tokens=cached,
-        reasoning_tokens=_detail(
-            usage, ("completion_tokens_details", "output_tokens_details", "details"), "reasoning_tokens"
-        ),
+        reasoning_tokens=reasoned,
     )
 
 

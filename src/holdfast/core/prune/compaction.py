@@ -3,7 +3,7 @@
 That is: points, attempts, goal, plan, conversation, decisions and discoveries within the policy and the
 limits, open waits and questions; calls whose end is not known;
 outcomes that the program can ask for again (of an explicit key, or asked for before it restores); promises;
-the handoff; the list of effects without their results; and the counts of calls where they matter. The count
+the handoff; the list of effects with their idempotency keys, without their results; and the counts of calls where they matter. The count
 of an effect always matters, because no other call may get its idempotency key. The count of a read matters
 only while the journal has a later call of the same site.
 
@@ -159,7 +159,9 @@ def _blobs(view: View) -> Iterator[str]:
 
 def _dump_effect(call: Call) -> list[Any]:
     outcomes = [[o.seq, o.good, o.point] for o in call.outcomes]
-    return [call.key, call.name, effect_of(call), call.seq, call.started_at, call.fence, outcomes]
+    idempotency_key = fields_of(call.body or b"{}").get("idempotency_key", "")
+    more = [idempotency_key] if idempotency_key else []
+    return [call.key, call.name, effect_of(call), call.seq, call.started_at, call.fence, outcomes, *more]
 
 
 def effects_in(event: Event) -> list[tuple[str, int]]:

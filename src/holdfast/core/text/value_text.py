@@ -106,6 +106,8 @@ class _Line(ABC):
             self.put(self.string(tree))
         elif isinstance(tree, list):
             self.items("[", (("", item) for item in tree), "]", depth)
+        elif isinstance(tree, bytes):  # in a request, which is written before it is stored
+            self.put(f"({len(tree)} bytes)")
         elif not isinstance(tree, dict):
             self.put(dumps(tree).decode())
         elif "$" not in tree:

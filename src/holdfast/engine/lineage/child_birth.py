@@ -50,8 +50,6 @@ def _born(parent: HeldRun, entry: Entry, row: RunRow | None) -> RunRow | None:
             return borrowed
         entries = entries_behind(store, run, 0)
     repeats = LATER_EFFECTS.of(parent.view).repeats
-    if repeats == "again":
-        return None
     entries += of_child(entries_listed(store, LATER_EFFECTS.of(parent.view).events), name)
     if not entries:
         return None

@@ -1,6 +1,6 @@
 """Reads the effects that a run and its children have after a point, as a fork or a rewind records them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from orjson import dumps, loads
@@ -8,11 +8,12 @@ from orjson import dumps, loads
 from holdfast.core.journal.fold import View
 from holdfast.core.lineage.children import ChildrenAt, Descendant
 from holdfast.core.lineage.later_effects import blobs_of, child_of, effects_behind, in_child
-from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
+from holdfast.core.lineage.later_effects_fold import AGAIN, LATER_EFFECTS
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.journal import Draft, draft
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.lineage.descendants import children_at
+from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event
 from holdfast.model.store_rows import Blob, RunRow
 from holdfast.stores.port import StorePort
@@ -56,12 +57,17 @@ def is_born(store: StorePort, run: str, child: str) -> bool:
 
 
 def entries_listed(store: StorePort, events: Sequence[Event]) -> list[dict[str, Any]]:
-    """The effects that fork and rewind events list, of the run and its children; a later entry wins."""
+    """The effects that fork and rewind events list, of the run and its children; a later entry wins.
+
+    What one of them lists to be made again is not known any more.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in events:
-        found.update(
-            {(child_of(entry), entry["key"]): entry for entry in loads(content_in(store, event)) or ()}
-        )
+        listed = {(child_of(entry), entry["key"]): entry for entry in loads(content_in(store, event)) or ()}
+        if fields_of(event.body).get("effects") == AGAIN:
+            found = {name: entry for name, entry in found.items() if name not in listed}
+        else:
+            found.update(listed)
     return list(found.values())
 
 
@@ -74,8 +80,12 @@ def with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, A
     """A fork or rewind event with the effects after its point. One event, so that a crash cannot split it."""
     if not repeats:
         return draft(kind, "", "", fields)
-    listed = [] if repeats == "again" else behind
-    named = sorted({*blobs_of(listed)})
+    listed = [*_names_of(behind)] if repeats == AGAIN else behind
+    named = [] if repeats == AGAIN else sorted({*blobs_of(behind)})
     more = {"effects": repeats, **({"blobs": named} if named else {})}
     made = draft(kind, "", "", {**fields, **more}, dumps(listed))
     return made._replace(blobs=(*made.blobs, *(Blob(address) for address in named)))
+
+
+def _names_of(entries: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return ({name: value for name, value in entry.items() if name in {"child", "key"}} for entry in entries)

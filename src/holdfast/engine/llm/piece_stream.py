@@ -112,7 +112,7 @@ async def stream_pieces(
     go_on: Callable[..., Any] | None,
     on_partial: OnPartial | None,
 ) -> Streaming:
-    """The answer in pieces. By default a partial answer is continued if there is ``go_on``, else restarted."""
+    """The answer in pieces. By default a partial one is continued if there is ``go_on``, else restarted."""
     if on_partial is None:
         on_partial = "restart" if go_on is None else "continue"
     choose("on_partial", on_partial, ON_PARTIAL)

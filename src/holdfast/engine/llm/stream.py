@@ -288,7 +288,7 @@ class Streaming:
         """Give the pieces that were held back, now that it is known how much of them is a repetition."""
         rest = Partial()
         rest.text, rest.reasoning, rest.calls = seam.rest, self._current.reasoning, self._current.calls
-        rest.facts = dict(self._current.facts)
+        rest.facts, rest.more = dict(self._current.facts), self._current.more
         self._ready.extend(self._source.rest(rest))
 
     async def _ended(self) -> None:

@@ -136,9 +136,12 @@ def _weight(match: Match, now: float) -> float:
 class Scanned:
     """Answers like an index by scanning the texts themselves, for stores without one."""
 
-    def __init__(self, texts: Iterable[Texts], embedder: "Embedder | None") -> None:
+    def __init__(
+        self, texts: Iterable[Texts], embedder: "Embedder | None", vectors: Sequence[bytes] | None = None
+    ) -> None:
+        """``vectors``: those of the texts, where the caller has them already."""
         self._texts = [*texts]
-        self._vectors = vectors_of([one.text for one in self._texts], embedder)
+        self._vectors = vectors or vectors_of([one.text for one in self._texts], embedder)
 
     def find_words(self, space: str, query: Query, within: Within, *, limit: int) -> list[Match]:  # noqa: ARG002
         """As ``IndexPort.find_words``."""

@@ -27,7 +27,7 @@ from holdfast.errors import Corrupt, StoreError
 from holdfast.limits import COMPACTED_NOTES_BYTES_MAX, SEARCH_EVENT_CHARS_MAX
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import ECHOES, REMEMBERED, Event, Kind
-from holdfast.model.search import BETWEEN, EVENTS, FACTS, Within, run_note
+from holdfast.model.search import BETWEEN, EVENTS, FACTS, ITEM_VECTORS, Within, run_note
 from holdfast.model.store_rows import Finding, RunRow
 from holdfast.stores.port import IndexPort, StorePort
 
@@ -102,7 +102,8 @@ def _damaged(error: StoreError) -> Finding:
 def _examined(session: StoreSession, index: IndexPort, rows: Iterable[RunRow]) -> Finding:
     index.check()
     current = sum(1 for _ in current_facts(session, Within()))
-    known = index.count(FACTS)
+    others = [note.removeprefix(ITEM_VECTORS) for note in index.get_notes(ITEM_VECTORS)]
+    known = index.count(FACTS) - sum(index.count(FACTS, model) for model in others)
     noted = index.get_notes(run_note(""))
     behind = sum(1 for row in rows if not _is_at(noted.get(run_note(row.run), ""), row))
     extent = f"{count(known, 'fact')} and {count(index.count(EVENTS), 'event')} are indexed"

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from orjson import dumps, loads
 
 from holdfast.codec.values import canonical
+from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people import promises
@@ -29,7 +30,7 @@ from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
-from holdfast.model.handoff import TELL, Promise
+from holdfast.model.handoff import TELL, Promise, Promises
 from holdfast.model.markers import Act
 from holdfast.model.store_rows import OVER, SETTLEMENTS
 from holdfast.stores.port import StorePort
@@ -103,6 +104,17 @@ async def settle(
     if tells:
         await _tell(held, runtime, settled)
     return settled
+
+
+def promises_of(store: StorePort, run: str, view: View) -> Promises:
+    """The promises of a run, with those in its inbox, and as they ended in any of its branches."""
+    known = PROMISES.of(view)
+    for _, letter in inbox.waiting(store, run):
+        told = promises.promise_in(letter["promise"]) if letter["kind"] == PROMISE else None
+        if told is not None and promises.is_news(known, told):
+            known[told.id] = told
+    both = known.both()
+    return both._replace(made=tuple(settled_elsewhere(store, one) for one in both.made))
 
 
 def settled_elsewhere(store: StorePort, promise: Promise) -> Promise:

@@ -14,6 +14,7 @@ from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import CHILD, child_key
 from holdfast.core.queue.queue import waited_for_by
 from holdfast.core.steps.identity import keyed
+from holdfast.engine.journal.lease import check_is_free
 from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.log import log
@@ -27,7 +28,7 @@ from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive
-from holdfast.errors import AwaitingChild, ChildFailed, Misuse
+from holdfast.errors import AwaitingChild, ChildFailed, Misuse, RunHeld
 from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import part_of
@@ -120,15 +121,20 @@ class _Here(NamedTuple):
 
 
 def _is_left_to_workers(held: HeldRun, entry: Entry) -> bool:
-    """Whether a worker has the child, or will: an earlier attempt queued it, or a live worker may claim it.
+    """Whether a live process has the child; or a worker will: it was queued, or a live worker may claim it.
 
     Being due alone says nothing: an answer to a child that runs in its parent's process makes it due, too.
+    Nor does a lease whose holder is dead or silent: it may have been killed while it ran the child here.
     """
     row = held.store.find_run(entry.run)
     if row is None or row.status in OVER:
         return False
-    if row.lease.owner or row.due_at is None:
-        return bool(row.lease.owner)
+    try:
+        check_is_free(held.store, held.clock, row)
+    except RunHeld:
+        return True
+    if not row.lease.owner and row.due_at is None:
+        return False
     is_queued = bool(waited_for_by(load(held.store, entry.run)))
     return is_queued or is_served(held.store, entry.agent or "")
 

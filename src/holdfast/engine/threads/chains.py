@@ -101,6 +101,11 @@ class ChainedRun:
         self._planted: set[int] = set()
         """The seqs of links whose states ``_states`` knows."""
 
+    @property
+    def store_url(self) -> str:
+        """The URL of its store."""
+        return self._store.url
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     @contextmanager

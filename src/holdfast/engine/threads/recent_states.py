@@ -33,3 +33,9 @@ class Recent:
             while self._size > CHAIN_MEMORY_BYTES_MAX:
                 _, gone = self._states.pop(next(iter(self._states)))
                 self._size -= gone
+
+    def clear(self) -> None:
+        """Forget all: the next reader reads the store."""
+        with self._lock:
+            self._states.clear()
+            self._size = 0

@@ -210,7 +210,12 @@ def doubts(found: dict[str, Any]) -> Iterator[Draft]:
                 "in": "",
                 "after": UNKNOWN_PLACE,
                 "idempotency_key": effect.idempotency_key,
-                "carried": {**origin_of(effect), "key": effect.key, "is_over": bool(item.get("is_over"))},
+                "carried": {
+                    **origin_of(effect),
+                    "key": effect.key,
+                    "is_over": bool(item.get("is_over")),
+                    **({"call": effect.call} if effect.call else {}),
+                },
             }
             if item.get("policy", "stop") != "stop":
                 fields["in_doubt"] = item["policy"]

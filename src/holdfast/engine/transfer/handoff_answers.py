@@ -111,7 +111,7 @@ class TakenOver(Feature):
         if self.carried is None or call_options.effect not in CARRIED:
             return None
         key, reads = "" if asked.site else asked.key, _reads(asked)
-        effect = self.carried.take(asked.name, key, asked.arguments, fn, reads)
+        effect = self.carried.take(asked.name, key, asked.key, asked.arguments, fn, reads)
         if effect is None:
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
@@ -146,7 +146,10 @@ async def _claim_carried(
     seed = held.view.calls.get(seed_key(digest, effect)) if effect.is_in_doubt else None
     shown = asked.data.shown if asked.data is not None else {}
     if changes := data_changes(effect.item, _reads(asked), shown):
-        drafts = _asked_about(held, call_options, asked, effect, changes, seed)
+        why = f", with other data of its module: {changes}"
+        drafts = _asked_about(held, call_options, asked, effect, why, seed)
+    elif effect.is_result_gone and effect.effect == "once":
+        drafts = _asked_about(held, call_options, asked, effect, "; its result was compacted there", seed)
     else:
         drafts = [_intent(call_options, asked, effect), *_known(held, asked, effect, seed)]
     try:
@@ -245,10 +248,10 @@ def _asked_about(
     call_options: "CallOptions",
     asked: "RequestedCall",
     effect: Effect,
-    changes: str,
+    why: str,
     seed: Call | None,
 ) -> list[Draft]:
-    """A doubt for a person: the same call by its arguments, and perhaps not the same effect.
+    """A doubt for a person: the same call, and perhaps not the same effect, or its result is not known.
 
     If it is made, it is another effect, with an idempotency key of its own.
     """
@@ -256,7 +259,7 @@ def _asked_about(
     own_key = idempotency_key(held.birth, asked.key)
     intent = intent_elsewhere(call_options, asked, {"handed": handed}, call_options.effect, own_key)
     state = "has happened already" if effect.is_done else "is in doubt already"
-    reason = f"{state} in run {effect.run} (its #{effect.event}), with other data of its module: {changes}"
+    reason = f"{state} in run {effect.run} (its #{effect.event}){why}"
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]
     return [intent, draft(Kind.STEP_DOUBTED, asked.name, asked.key, {}, parts={"reason": reason}), *gone]
 
@@ -264,12 +267,12 @@ def _asked_about(
 def _known(held: "HeldRun", asked: "RequestedCall", effect: Effect, seed: Call | None) -> list[Draft]:
     """The events that follow the intent: the outcome or the doubt, as far as this run knows it."""
     via: dict[str, Any] = {"via": "handoff", **origin_of(effect)}
-    if effect.is_done:
+    if effect.is_done and not effect.is_result_gone:
         value = None if effect.outcome else dumps(effect.item.get("result"))
         more, parts = split(effect.outcome)
         fields = {"how": "done", **via, **more}
         return [draft(Kind.STEP_SETTLED, asked.name, asked.key, fields, value, parts=parts)]
-    if not effect.is_in_doubt:  # pending in the giver, and safe to repeat under the giver's key
+    if not effect.is_in_doubt:  # without a result, and safe to repeat under the giver's key
         return []
     # The seed represented the effect until now; this call replaces it.
     gone = [] if seed is None else [draft(Kind.STEP_ABANDONED, asked.name, seed.key, {"by": "its program"})]

@@ -1,6 +1,7 @@
 """The effects of a handoff that the new run has not claimed yet, matched to its calls.
 
-A call claims the effect with the same name, explicit key and equal arguments, wherever it is in the program.
+A call claims the effect with the same name, explicit key and equal arguments, wherever it is in the program;
+or the one whose arguments are gone, and whose call had the same key.
 Each effect answers one call, in the giver's order.
 """
 
@@ -28,18 +29,23 @@ class Carried:
         self,
         name: str,
         key: str,
+        call: str,
         arguments: bytes,
         fn: Callable[..., Any] | None = None,
         reads: Mapping[str, str] | None = None,
     ) -> Effect | None:
-        """Claim the effect for this call, if there is one. ``key`` is the call's explicit key, or empty."""
+        """Claim the effect for this call, if there is one.
+
+        ``key`` is the call's explicit key, or empty; ``call`` the key of its identity, or empty.
+        """
         known = self._by_name.get(name)
         if known is None:  # most calls: their arguments need no digest
             return None
         given, defaults = loads(arguments), {} if fn is None else defaults_of(fn)
         with self._lock:
             left = [effect for effect in known if effect.number not in self._taken]
-            found = find_same(left, key, given, defaults, reads)
+            known_by_call = next((effect for effect in left if call and effect.call == call), None)
+            found = known_by_call or find_same(left, key, given, defaults, reads)
             if found is not None:
                 self._taken.add(found.number)
         return found

@@ -5,12 +5,36 @@ A shape is one endpoint of one protocol. A request that no shape takes is not jo
 
 from typing import Final
 
-from holdfast.adapters.wire.shapes.openai_api import ChatCompletions, Embeddings, Responses
+from holdfast.adapters.wire.shapes import gemini, ollama
+from holdfast.adapters.wire.shapes.anthropic import Messages
+from holdfast.adapters.wire.shapes.openai_api import (
+    AgentCompletions,
+    ChatCompletions,
+    Embeddings,
+    FillCompletions,
+    Responses,
+)
 from holdfast.adapters.wire.shapes.shape import Shape
 
-SHAPES: Final[tuple[Shape, ...]] = (ChatCompletions(), Responses(), Embeddings())
+_OPENAI: Final = (ChatCompletions(), AgentCompletions(), FillCompletions(), Responses(), Embeddings())
+_GEMINI: Final = (
+    gemini.GenerateContent(),
+    gemini.StreamGenerateContent(),
+    gemini.EmbedContent(),
+    gemini.BatchEmbedContents(),
+)
+_OLLAMA: Final = (ollama.Chat(), ollama.Generate(), ollama.Embed(), ollama.Embeddings())
 
-READS: Final = ("/responses/input_tokens",)
+SHAPES: Final[tuple[Shape, ...]] = (*_OLLAMA, *_OPENAI, Messages(), *_GEMINI)
+"""The first one that takes a path counts: one of Ollama's ends as one of OpenAI's."""
+
+READS: Final = (
+    "/responses/input_tokens",
+    "/messages/count_tokens",
+    ":countTokens",
+    ":computeTokens",
+    "/api/show",
+)
 """Endpoints that only read, though the request is a POST: they change nothing and cost nothing."""
 
 

@@ -1,9 +1,14 @@
-"""OpenAI's protocol, and that of all who speak it: chat completions, the responses API, embeddings."""
+"""OpenAI's protocol, and that of all who speak it: chat completions, the responses API, embeddings.
 
-from typing import Any
+Mistral adds two endpoints that answer with chat completions: agents, and the middle of a text.
+"""
 
-from holdfast.adapters.wire.shapes.openai_streams import ChatSource, ResponsesSource
+from typing import Any, Final
+
+from holdfast.adapters.wire.shapes.openai_streams import ChatSource, PromptSource, ResponsesSource
 from holdfast.adapters.wire.shapes.shape import Shape
+
+_HOSTED: Final = ("openai.com", "groq.com", "mistral.ai")
 
 
 class ChatCompletions(Shape):
@@ -16,8 +21,26 @@ class ChatCompletions(Shape):
     source = ChatSource
 
     def prefills(self, host: str, model: str) -> bool | None:  # noqa: ARG002 - the same for all models
-        """OpenAI's models do not; of others the server tells."""
-        return False if host.endswith("openai.com") else True if host.endswith("anthropic.com") else None
+        """Some providers are known; of others the server tells."""
+        if host.endswith(_HOSTED):
+            return False
+        return True if host.endswith("anthropic.com") else None
+
+
+class AgentCompletions(ChatCompletions):
+    """Completions of an agent of Mistral, which has its model."""
+
+    name = "agents.completions"
+    suffix = "/agents/completions"
+
+
+class FillCompletions(Shape):
+    """The middle of a text, between its beginning and its end."""
+
+    name = "fim.completions"
+    suffix = "/fim/completions"
+    content = "choices"
+    source = PromptSource
 
 
 class Responses(Shape):

@@ -41,26 +41,30 @@ class ChatSource(WireSource):
     def body_for(self, messages: Sequence[Any] | None, had: int) -> Chunk:
         """The body, which asks for the usage: without it the usage would be unknown."""
         body = super().body_for(messages, had)
-        if (
-            "stream_options" not in body and self.caller != "mistralai"
-        ):  # which reports it, and refuses the field
-            body = {**body, "stream_options": {"include_usage": True}}
         is_prefill = messages is not None and messages[-1].get("role") == "assistant"
+        if self._is_mistral:  # which reports the usage, and refuses fields that it does not know
+            if messages is not None and is_prefill:
+                body["messages"] = [*messages[:-1], {**messages[-1], "prefix": True}]
+            return body
+        if "stream_options" not in body:
+            body = {**body, "stream_options": {"include_usage": True}}
         if is_prefill and self.flavour == "vllm":
             return {**body, "continue_final_message": True, "add_generation_prompt": False}
         return body
 
     def chunks_of(self, value: Chunk) -> Iterable[Chunk]:
         """The answer in few chunks."""
-        return chunks_of_completion(value, usage=self._wants_usage)
+        chunks = chunks_of_completion(value, usage=self._wants_usage and not self._is_mistral)
+        if self._is_mistral and chunks:
+            chunks[-1]["usage"] = value.get("usage")  # with the end: none of its chunks is without a choice
+        return chunks
 
-    @staticmethod
-    def recovered(partial: Partial) -> Iterable[Chunk]:
+    def recovered(self, partial: Partial) -> Iterable[Chunk]:
         """What has arrived, without an end if it has none."""
-        chunks = chunks_of_completion(chat_completion_of(partial))
-        return (
-            chunks if is_whole(partial) else [c for c in chunks if c["choices"][0]["finish_reason"] is None]
-        )
+        completion = chat_completion_of(partial)
+        if is_whole(partial):
+            return self.chunks_of(completion) if self._is_mistral else chunks_of_completion(completion)
+        return [c for c in chunks_of_completion(completion) if c["choices"][0]["finish_reason"] is None]
 
     rest = recovered
 
@@ -71,8 +75,21 @@ class ChatSource(WireSource):
     continued = live
 
     @property
+    def _is_mistral(self) -> bool:
+        return self.caller == "mistralai"
+
+    @property
     def _wants_usage(self) -> bool:
         return bool((self.body.get("stream_options") or {}).get("include_usage"))
+
+
+class PromptSource(ChatSource):
+    """Completions of a prompt in the form of chat completions."""
+
+    @property
+    def can_continue(self) -> bool:
+        """There is no message to continue."""
+        return False
 
 
 class ResponsesSource(WireSource):

@@ -60,6 +60,10 @@ class Shape:
         """The answer, its reasoning tagged with the provider and model that made it."""
         return tag_reasoning(answer, provider, model)
 
+    def server(self, url: str) -> str:
+        """The address of the protocol, from that of a request."""
+        return url.partition(self.suffix)[0]
+
     def prefills(self, host: str, model: str) -> bool | None:  # noqa: ARG002 - some read them
         """Whether the model goes on from the middle of an answer; None if the server has to be asked."""
         return False

@@ -8,6 +8,7 @@ no change stays the same object.
 from holdfast.core.llm.conversation.message import Ask, Turn, is_message, read
 from holdfast.core.llm.conversation.outgoing import (
     for_model,
+    is_ready,
     plain_of,
     prepare_request,
     tag,
@@ -30,6 +31,7 @@ __all__ = [
     "Turn",
     "for_model",
     "is_message",
+    "is_ready",
     "mend",
     "open_turn",
     "plain_of",

@@ -60,7 +60,7 @@ class Turn(NamedTuple):
 
 def read(message: Any) -> Turn:
     """What a message contains."""
-    if not isinstance(message, Mapping):
+    if type(message) is not dict and not isinstance(message, Mapping):
         return Turn("odd", why="not_an_object")
     kind, role = message.get("type"), message.get("role")
     if kind in ITEM_CALLS:
@@ -77,7 +77,8 @@ def read(message: Any) -> Turn:
         return Turn("chat", role, replies=(Reply(_text(message.get("tool_call_id"))),))
     if role == "assistant":
         return _assistant(message)
-    replies = tuple(_replies(message.get("content"))) if role == "user" else ()
+    content = message.get("content")
+    replies = tuple(_replies(content)) if role == "user" and type(content) is not str else ()
     return Turn("parts" if replies else "plain", role, replies=replies)
 
 

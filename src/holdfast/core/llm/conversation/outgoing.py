@@ -63,6 +63,12 @@ def for_model(messages: Sequence[Any], provider: str | None, model: str | None) 
     return sent
 
 
+def is_ready(messages: Sequence[Any]) -> bool:
+    """Whether any model may get these messages as they are: nothing to repair, no tagged reasoning."""
+    has_tags = any(isinstance(message, Mapping) and TAG in message for message in messages)
+    return not has_tags and not validate(messages)
+
+
 def prepare_request(
     messages: Sequence[Any], provider: str | None, model: str | None, *, continues: bool = False
 ) -> list[Any]:

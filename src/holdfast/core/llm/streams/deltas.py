@@ -17,6 +17,8 @@ from holdfast.core.llm.streams.partial_answer import (
 _REASONING: Final = ("reasoning_content", "reasoning")
 _CHAT_FACTS: Final = ("id", "model", "created", "system_fingerprint", "service_tier", "usage", "error")
 _KNOWN: Final = {"content", "refusal", "role", "tool_calls", "function_call", *_REASONING}
+_PARTS: Final = "content.parts"
+"""Parts of a content that are neither text nor thoughts."""
 _RESPONSE_TEXTS: Final = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "refusal",
@@ -49,9 +51,12 @@ def delta_of_chat_chunk(chunk: Mapping[str, Any]) -> dict[str, Any]:
 def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     delta = choice.get("delta") or {}
     added: dict[str, Any] = {}
+    facts = {name: delta[name] for name in ("role",) if delta.get(name)}
+    if isinstance(delta.get("content"), list):
+        added |= _delta_of_parts(delta["content"])
+        facts["in_parts"] = True
     _put_text(added, "text", delta.get("content"))
     _put_text(added, "refusal", delta.get("refusal"))
-    facts = {name: delta[name] for name in ("role",) if delta.get(name)}
     field = next((name for name in _REASONING if isinstance(delta.get(name), str) and delta[name]), None)
     if field is not None:
         _put_text(added, "reasoning", delta[field])
@@ -63,7 +68,7 @@ def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
         added["calls"] = calls
     more = {name: [value] for name, value in delta.items() if name not in _KNOWN and value is not None}
     if more:
-        added["more"] = more
+        added["more"] = {**added.get("more", {}), **more}
     if choice.get("logprobs"):
         added["logprobs"] = {name: entries for name, entries in choice["logprobs"].items() if entries}
     if choice.get("finish_reason") is not None:
@@ -71,6 +76,32 @@ def _delta_of_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     if facts:
         added["facts"] = facts
     return added
+
+
+def _delta_of_parts(parts: Sequence[Any]) -> dict[str, Any]:
+    """What a content adds that is a list of parts, as models of Mistral that think have it."""
+    added: dict[str, Any] = {}
+    found: dict[str, list[str]] = {"text": [], "reasoning": []}
+    others: list[Any] = []
+    for part in parts:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind == "text":
+            found["text"].append(part.get("text") or "")
+        elif kind == "thinking":
+            found["reasoning"] += [one.get("text") or "" for one in part.get("thinking") or ()]
+        else:
+            others.append(part)
+    for name, texts in found.items():
+        _put_text(added, name, "".join(texts))
+    return added | ({"more": {_PARTS: [others]}} if others else {})
+
+
+def _parts_of(partial: Partial) -> list[Any]:
+    """The content as a list of parts: its thoughts, its text, and what else there is."""
+    thinking = [{"type": "text", "text": partial.reasoning}]
+    thoughts = [{"type": "thinking", "thinking": thinking}] if partial.reasoning else []
+    texts = [{"type": "text", "text": partial.text}] if partial.text else []
+    return [*thoughts, *texts, *(partial.more[_PARTS][-1] if _PARTS in partial.more else ())]
 
 
 def _put_text(delta: dict[str, Any], name: str, text: Any) -> None:
@@ -124,9 +155,11 @@ def _choice(index: int, partial: Partial) -> dict[str, Any]:
         "content": partial.text if partial.text or not (calls or partial.refusal) else None,
         "refusal": partial.refusal or None,
         # There is one piece, unless the type of the field changed within the stream.
-        **{name: pieces[-1] for name, pieces in partial.more.items()},
+        **{name: pieces[-1] for name, pieces in partial.more.items() if name != _PARTS},
     }
-    if partial.reasoning:
+    if partial.facts.get("in_parts"):
+        message["content"] = _parts_of(partial)
+    elif partial.reasoning:
         message[partial.facts.get("reasoning_field", "reasoning_content")] = partial.reasoning
     legacy = [call for call in calls if call.type == "function_call"]
     others = [call for call in calls if call.type != "function_call"]

@@ -3,7 +3,8 @@
 A call is the same if its name, its explicit key and its arguments are equal. Arguments are equal by their
 digest, or by value as in the giver's own run. Another program may capture other values for the same call; of
 those that both have, all must be equal. Where a function at module level reads other data than the giver's,
-a person is asked.
+a person is asked. Where the arguments are gone, because they were compacted or their branch was erased, it is
+the call with the same key: the same call at the same place of the program.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +43,16 @@ class Effect(NamedTuple):
     """Its item in the document."""
 
     @property
+    def call(self) -> str:
+        """The key of the call, by which it is known where its arguments are gone; else empty."""
+        return str(self.item.get("call", ""))
+
+    @property
+    def is_result_gone(self) -> bool:
+        """Whether it is done, and nothing has its result."""
+        return bool(self.item.get("result_gone"))
+
+    @property
     def outcome(self) -> dict[str, Any]:
         """The fields of the outcome, as an event has them, if the result itself is not in the document."""
         if "lost" in self.item:
@@ -70,7 +81,7 @@ def effects_in(document: Mapping[str, Any], *, children: bool = False) -> list[E
 
 def for_child(document: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """The part of a document that a child of this name begins with; None if it has no effect of it."""
-    lists = {what: [*_of_child(document[what], name)] for what in ("effects", "in_doubt")}
+    lists = {what: [*_of_child(document[what], name)] for what in ("effects", "in_doubt", "pending")}
     if not any(lists.values()):
         return None
     emptied: dict[str, Any] = {what: [] for what, value in document.items() if isinstance(value, list)}

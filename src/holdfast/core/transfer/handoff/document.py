@@ -154,7 +154,7 @@ class _Writing:
         unknown = [one.call for one in story.failures() if str(one.error.get("type", "")).endswith(_UNKNOWN)]
         done = [call for call in story.steps() if is_done(call)]
         effects = [
-            *self._inherited(is_done=True),
+            *self._inherited("answered"),
             *self._behind("answered"),
             *self._of_children("answered"),
             *self._done(done),
@@ -163,7 +163,7 @@ class _Writing:
             *(self._doubt(call) for call in (*doubted, *unknown)),
             *self._behind("asked"),
             *self._of_children("asked"),
-            *self._doubts_of_unborn(),
+            *self._inherited("asked"),
         ]
         if len(in_doubt) > HANDOFF_DOUBTS_MAX:
             raise TooLarge(
@@ -174,7 +174,7 @@ class _Writing:
             )
         others = [self._step(call) for call in begun if not is_once(call) and call.name != TELL]
         begun_again = [
-            *self._inherited(is_done=False),
+            *self._inherited("again"),
             *self._behind("again"),
             *self._of_children("again"),
         ]
@@ -197,38 +197,17 @@ class _Writing:
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         return last
 
-    def _inherited(self, *, is_done: bool) -> Iterator[dict[str, Any]]:
-        """Effects that the giver took over itself and has not claimed.
-
-        Those in doubt became calls of its own.
-        """
-        view = self.story.view
-        handed = HANDOFF.of(view).handed
-        if handed is None:
+    def _inherited(self, treatment: str) -> Iterator[dict[str, Any]]:
+        """Effects that the giver took over and has not claimed; its own doubts became calls of its own."""
+        fold = HANDOFF.of(self.story.view)
+        if fold.handed is None:
             return
-        seq = self.story.cite(handed.seq)
-        document = self._document_in(handed)
-        for effect in effects_in(document):
-            if (
-                effect.is_done == is_done
-                and not effect.is_in_doubt
-                and effect.number not in HANDOFF.of(view).claimed
-            ):
+        seq, document = self.story.cite(fold.handed.seq), self._document_in(fold.handed)
+        own = [e for e in effects_in(document) if not e.is_in_doubt and e.number not in fold.claimed]
+        unborn = [e for e in effects_in(document, children=True) if not self._is_born(e.item["child"])]
+        for effect in (*own, *unborn):
+            if treatment == ("asked" if effect.is_in_doubt else "answered" if effect.is_done else "again"):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
-        for effect in effects_in(document, children=True):
-            is_wanted = effect.is_done == is_done and not effect.is_in_doubt
-            if is_wanted and not self._is_born(effect.item["child"]):
-                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
-
-    def _doubts_of_unborn(self) -> Iterator[dict[str, Any]]:
-        """Effects in doubt that the giver took over for children that it has not begun."""
-        handed = HANDOFF.of(self.story.view).handed
-        if handed is None:
-            return
-        for effect in effects_in(self._document_in(handed), children=True):
-            if effect.is_in_doubt and not self._is_born(effect.item["child"]):
-                cited = [self.story.cite(handed.seq)]
-                yield {**_without_number(effect), "from": _source(effect), "events": cited}
 
     def _is_born(self, child: str) -> bool:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
@@ -237,7 +216,7 @@ class _Writing:
         """The later effects, after the point at which this history begins, that have this treatment."""
         fold = LATER_EFFECTS.of(self.story.view)
         for entry, intent in self._contents.behind:
-            if treatment_of(entry, fold.repeats) == call_options:
+            if _treatment(entry, fold.repeats) == call_options:
                 cited = [self.story.cite(fold.events[-1].seq)]
                 reason = reason_of(entry, fold.repeats)
                 yield from self._carried(entry, intent, call_options, reason, cited)
@@ -245,7 +224,7 @@ class _Writing:
     def _of_children(self, call_options: str) -> Iterator[dict[str, Any]]:
         """The effects of the giver's children, done or in doubt, for the children of the receiver."""
         for child, entry, intent in self._contents.children:
-            if treatment_of(entry, "answer") == call_options:
+            if _treatment(entry, "answer") == call_options:
                 reason = f"is in doubt already in run {entry['run']} (its #{entry['event']})"
                 for step in self._carried(entry, intent, call_options, reason, []):
                     yield {**step, "child": child}
@@ -258,21 +237,21 @@ class _Writing:
         reason: str,
         cited: list[int],
     ) -> Iterator[dict[str, Any]]:
-        """An effect of another journal, with what is known of it; nothing if its arguments cannot be read."""
+        """An effect of another journal, with what is known of it."""
         name = entry["step"]
+        step: dict[str, Any] = {"step": name, "effect": entry["effect"]}
         if intent is None or is_hollow(intent):
-            why = (
-                f"happened in run {entry['run']} (its #{entry['event']}), and its arguments cannot be read: "
-                "a call of it is not recognised"
-            )
-            self._leave("effect", name, why, f"before {name} is called, look whether that was done already")
-            return
-        recorded = contents_of(intent)
-        step = {"step": name, "effect": entry["effect"], **self._asked(recorded)}
+            self._leave_arguments(name, f"happened in run {entry['run']} (its #{entry['event']})")
+            recorded: dict[str, Any] = {}
+            step |= {"arguments": None, "call": entry["key"]}
+        else:
+            recorded = contents_of(intent)
+            step |= self._asked(recorded)
         step |= {"key": entry["key"]} if entry["key"].endswith(".k") else {}
-        step |= {field: recorded[field] for field in ("idempotency_key", "tool") if recorded.get(field)}
+        step |= {"idempotency_key": entry["idempotency_key"]} if entry["idempotency_key"] else {}
+        step |= {"tool": True} if recorded.get("tool") else {}
         if call_options == "answered":
-            step |= self._outcome(name, entry["outcome"])
+            step |= self._outcome(name, entry["outcome"]) if entry["outcome"] else {"result_gone": True}
         else:
             step |= {"since": moment(entry["started_at"]), "since_at": entry["started_at"]}
         if call_options == "asked":
@@ -308,31 +287,29 @@ class _Writing:
                 continue
             if is_hollow(call.body or b""):
                 forgotten.setdefault(call.name, []).append(call.outcomes[-1].seq)
-            else:
-                yield self._step(call)
+            yield self._step(call)
         for name, seqs in forgotten.items():
-            self._leave(
-                "effect",
-                name,
-                f"happened {len(seqs)} times up to #{max(seqs)}, and its arguments were compacted: "
-                "a call of it is not recognised",
-                f"before {name} is called, look whether that was done already",
-            )
+            self._leave_arguments(name, f"happened {len(seqs)} times up to #{max(seqs)}")
 
     def _step(self, call: Call) -> dict[str, Any]:
         """A call as an item of the document: its arguments, keys, and result."""
         intent = {} if call.body is None else contents_of(call.body)
         step: dict[str, Any] = {"step": call.name, "effect": intent.get("effect", ""), **self._asked(intent)}
-        carried = intent.get("carried")
+        carried = intent.get("carried", {})
         key = carried["key"] if carried else call.key if call.key.endswith(".k") else ""
         if key:
             step["key"] = key
+        is_gone = is_hollow(call.body or b"")
+        if by_call := carried.get("call") or (is_gone and call.key):
+            step |= {"arguments": None, "call": by_call}
+            step.pop("arguments_sha256", None)
         if intent.get("idempotency_key"):
             step["idempotency_key"] = intent["idempotency_key"]
         if intent.get("tool"):
             step["tool"] = True
         if is_done(call):
-            return {**step, **self._result(call), "events": [self.story.cite(call.outcomes[-1].seq)]}
+            result = {"result_gone": True} if is_gone else self._result(call)
+            return {**step, **result, "events": [self.story.cite(call.outcomes[-1].seq)]}
         step |= {"since": moment(call.started_at), "since_at": call.started_at}
         return {**step, "events": [self.story.cite(call.seq)]}
 
@@ -428,8 +405,18 @@ class _Writing:
                 found.append({**value, "events": [mark.seq]})
         return found
 
+    def _leave_arguments(self, name: str, how: str) -> None:
+        why = f"{how}, and its arguments are gone: only the same call at the same place is recognised"
+        self._leave("effect", name, why, f"before {name} is called elsewhere, look whether that was done")
+
     def _leave(self, what: LossKind, name: str, why: str, advice: str) -> None:
         self.left_out.append(Loss(what, name, why, advice))
+
+
+def _treatment(entry: Mapping[str, Any], repeats: str) -> str:
+    """As in a fork. But what is done without a result is no doubt: the run can finish that never calls it."""
+    is_result_gone = entry["how"] == "done" and not entry["outcome"]
+    return "answered" if is_result_gone else treatment_of(entry, repeats)
 
 
 def _effect_of(call: Call) -> str:

@@ -47,6 +47,11 @@ _STEP: Final = _object(
     {
         "number": {**_NUMBER, "description": "Of an effect: which one of this document it is."},
         "key": {**_TEXT, "description": "Of a call that was given a key: what tells it from others."},
+        "call": {
+            **_TEXT,
+            "description": "Where the arguments are gone: the key of the call, which is the same for the "
+            "same call at the same place of the program.",
+        },
         "arguments_sha256": {**_TEXT, "description": "Of the arguments, as canonical JSON."},
         "captured": {
             "type": "object",
@@ -59,6 +64,10 @@ _STEP: Final = _object(
         "result_bytes": {
             **_NUMBER,
             "description": "How long the result is, where it was too long to be here.",
+        },
+        "result_gone": {
+            "type": "boolean",
+            "description": "It is done, and its result was compacted: a person is asked for it.",
         },
         "lost": _object(
             {},

@@ -1,0 +1,70 @@
+"""Gemini's protocol, of the Developer API and of Vertex AI: answers, streams of answers, embeddings.
+
+The model is in the path. The contents of a request have no ids of calls, so they are not repaired.
+"""
+
+from typing import Any
+
+from holdfast.adapters.wire.shapes.gemini_streams import ContentSource
+from holdfast.adapters.wire.shapes.shape import Chunk, Shape
+
+
+class GenerateContent(Shape):
+    """An answer."""
+
+    name = "generateContent"
+    suffix = ":generateContent"
+    content = "candidates"
+
+    def recorded(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The request, with the model of its path."""
+        return {"model": _split(path)[1], **body}
+
+    def sent(self, path: str, recorded: dict[str, Any], model: str) -> tuple[str, dict[str, Any]]:
+        """The path with the model, and the body without it."""
+        before, named, verb = _split(path)
+        body = {name: value for name, value in recorded.items() if name != "model"}
+        return f"{before}/{model or named}:{verb}", body
+
+    def problem(self, answer: Chunk) -> str:
+        """A prompt that was refused has no candidates."""
+        return "" if (answer.get("promptFeedback") or {}).get("blockReason") else super().problem(answer)
+
+    def server(self, url: str) -> str:
+        """The address before the models."""
+        return url.rpartition("/models/")[0]
+
+
+class StreamGenerateContent(GenerateContent):
+    """A streamed answer."""
+
+    name = "streamGenerateContent"
+    suffix = ":streamGenerateContent"
+    source = ContentSource
+
+    def is_stream(self, path: str, body: dict[str, Any]) -> bool:  # noqa: ARG002 - the path decided it
+        """Always."""
+        return True
+
+
+class EmbedContent(GenerateContent):
+    """The vector of a content."""
+
+    name = "embedContent"
+    suffix = ":embedContent"
+    content = "embedding"
+
+
+class BatchEmbedContents(GenerateContent):
+    """Vectors of contents."""
+
+    name = "batchEmbedContents"
+    suffix = ":batchEmbedContents"
+    content = "embeddings"
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    """The path before the model, the model, and what it is to do."""
+    before, _, called = path.rpartition("/")
+    model, _, verb = called.partition(":")
+    return before, model, verb

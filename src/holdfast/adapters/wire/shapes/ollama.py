@@ -1,0 +1,51 @@
+"""Ollama's own protocol: chats and completions, which are streamed as lines of JSON, and embeddings.
+
+Its messages have no ids of calls, so they are not repaired.
+"""
+
+from typing import Any
+
+from holdfast.adapters.wire.shapes.ollama_streams import ChatSource, CompletionSource
+from holdfast.adapters.wire.shapes.shape import Chunk, Shape, WireSource
+
+
+class Chat(Shape):
+    """A conversation. It is streamed unless the request says otherwise."""
+
+    name = "chat"
+    suffix = "/api/chat"
+    content = "message"
+    source: type[WireSource] | None = ChatSource
+
+    def is_stream(self, path: str, body: dict[str, Any]) -> bool:  # noqa: ARG002 - the same for all paths
+        """Whether the answer is a stream."""
+        return body.get("stream") is not False
+
+
+class Generate(Chat):
+    """A completion. Its answer may be an empty text: then the request only loaded the model."""
+
+    name = "generate"
+    suffix = "/api/generate"
+    content = "done"
+    source = CompletionSource
+
+
+class Embed(Shape):
+    """Vectors of texts."""
+
+    name = "embed"
+    suffix = "/api/embed"
+    content = "embeddings"
+
+
+class Embeddings(Shape):
+    """The vector of one text, as earlier versions had it."""
+
+    name = "embeddings"
+    suffix = "/api/embeddings"
+    content = "embedding"
+
+    def problem(self, answer: Chunk) -> str:
+        """Others have OpenAI's protocol at this path."""
+        return "" if answer.get("data") else super().problem(answer)

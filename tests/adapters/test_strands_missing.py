@@ -1,0 +1,18 @@
+"""The Strands adapter where Strands is not installed, as it is not here."""
+
+import sys
+from importlib import import_module
+
+import pytest
+
+import holdfast
+
+
+def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the package and the command; nothing of Strands is needed to read it."""
+    for name in [name for name in sys.modules if name.startswith("holdfast.adapters.strands")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "strands", None)
+    with pytest.raises(holdfast.AdapterNotInstalled, match="strands") as refused:
+        import_module("holdfast.adapters.strands")
+    assert refused.value.hint == "pip install 'holdfast[strands]'"
