@@ -51,14 +51,14 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters/openai
 
+test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
+	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
+
 test-smolagents: .venv-smolagents/.ready  ## the adapter for smolagents, with real kills: some minutes
 	HOLDFAST_SMOLAGENTS=1 $(IN_MEMORY) .venv-smolagents/bin/python -m pytest -n 2 --dist worksteal tests/adapters/smolagents
 
 test-llamaindex: .venv-llamaindex/.ready  ## the adapter for LlamaIndex, with real kills: some minutes
 	HOLDFAST_LLAMAINDEX=1 $(IN_MEMORY) .venv-llamaindex/bin/python -m pytest -n 2 --dist worksteal tests/adapters/llama_index
-
-test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
-	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -163,6 +163,14 @@ clean:  ## remove what make created
 	.venv-clients/bin/python -m pip install --quiet --constraint constraints-clients.txt --editable . --group clients
 	@touch $@
 
+# Strands pins other versions of what the frameworks in .venv need: an environment of its own.
+.venv-strands/.ready: pyproject.toml constraints-strands.txt
+	@echo "making .venv-strands: the Strands Agents SDK; a minute or two, once"
+	$(PYTHON) -m venv .venv-strands
+	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
+	@touch $@
+
 .venv-smolagents/.ready: pyproject.toml constraints-smolagents.txt
 	@echo "making .venv-smolagents: smolagents; a minute or two, once"
 	$(PYTHON) -m venv .venv-smolagents
@@ -175,14 +183,6 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-llamaindex
 	.venv-llamaindex/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-llamaindex/bin/python -m pip install --quiet --constraint constraints-llamaindex.txt --editable . --group llamaindex
-	@touch $@
-
-# Strands pins other versions of what the frameworks in .venv need: an environment of its own.
-.venv-strands/.ready: pyproject.toml constraints-strands.txt
-	@echo "making .venv-strands: the Strands Agents SDK; a minute or two, once"
-	$(PYTHON) -m venv .venv-strands
-	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

@@ -112,7 +112,7 @@ HEAVY = {
     "PIL": {"adapters"},
     "smolagents": {"adapters"},
     "pytest": {"testing"},
-    "httpx": {"proxy"},
+    "httpx": {"adapters", "proxy"},
     "uvicorn": {"mcp", "proxy"},
     "strands": {"adapters"},
 }

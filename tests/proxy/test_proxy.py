@@ -4,11 +4,14 @@ import json
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from tests.proxy.conftest import DEADLINE_S, HOLDFAST, KEY, Desk, until
 from tests.support.model_server import faults
@@ -16,6 +19,8 @@ from zstandard import ZstdDecompressor
 
 import holdfast
 from holdfast.limits import PROXY_BODY_BYTES_MAX
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
 from holdfast.proxy.providers import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Upstreams, check_address, provider_of
 
 Serve = Callable[..., Any]
@@ -75,11 +80,29 @@ def test_an_agent_of_an_earlier_attempt_is_refused(desk: Desk) -> None:
     assert desk.done(desk.proxy(sys.executable, "-c", code)).stdout.split() == ["400", "400", "200"]
 
 
-def test_a_command_that_cannot_start_fails(desk: Desk) -> None:
-    """One line says so."""
-    done = desk.done(desk.proxy("no-such-agent"))
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--", "no-such-agent"], "there is no command 'no-such-agent'"),
+        (["--budget", "call=2"], "--budget call=2 is no limit; give cost=N, tokens=N, calls=N, wall_s=N"),
+        (["--budget", "calls=many"], "--budget calls=many is no limit"),
+        (["--to", "h"], "--to h is no address"),
+    ],
+)
+def test_misuse_starts_nothing(desk: Desk, given: list[str], said: str) -> None:
+    """One line says what is wrong, and no attempt is recorded."""
+    done = desk.done([*HOLDFAST, "proxy", "--run", "talk", *given])
+    assert done.returncode == 2
+    assert f"error: {said}" in done.stderr
+    assert not (desk.path / ".holdfast").exists()
+
+
+def test_a_port_in_use_starts_nothing(desk: Desk) -> None:
+    """It is found out before the run is entered."""
+    port = str(desk.provider.port)
+    done = desk.done([*HOLDFAST, "proxy", "--run", "talk", "--port", port])
     assert done.returncode == 1
-    assert "error: the proxy cannot start: No such file or directory" in done.stderr
+    assert f"error: cannot listen on port {port}: Address already in use" in done.stderr
 
 
 def test_another_question_than_recorded_stops_the_run(desk: Desk) -> None:
@@ -96,6 +119,31 @@ def test_another_question_than_recorded_stops_the_run(desk: Desk) -> None:
     assert "error: run other diverged at step 'chat.completions'" in again.stderr
     assert len(desk.provider.calls) == before
     assert desk.store.get("other").status == "diverged"
+
+
+@pytest.mark.parametrize("streams", ["all", "none"])
+def test_calls_follow_each_other(desk: Desk, streams: str) -> None:
+    """The agent gets the end of an answer when the call is over, so its next call does not overlap with it.
+
+    A call that overlaps has no path, and another question in its place would not be noticed.
+    """
+    assert desk.done(desk.agent(12), STREAMS=streams).returncode == 0
+    intents = [
+        fields_of(event.body) for event in desk.store.events("talk") if event.kind == Kind.STEP_STARTED
+    ]
+    assert [intent["path"] > 0 for intent in intents] == [True] * 12
+
+
+def test_an_answer_that_was_read_is_not_given_again(serve: Serve, desk: Desk) -> None:
+    """A client that closes the connection at the last event has the answer: the same question is another call."""
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "one"}], "stream": True}
+    with serve() as proxy:
+        for _ in range(6):
+            request = urllib.request.Request(f"{proxy.url}/v1/chat/completions", json.dumps(body).encode())
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as response:
+                while b'"finish_reason":"stop"' not in response.readline():
+                    pass
+    assert len(desk.provider.calls) == desk.calls == 6
 
 
 def test_a_budget_stops_the_run(desk: Desk) -> None:
@@ -168,6 +216,27 @@ def test_parallel_calls_come_back_in_any_order(serve: Serve, desk: Desk) -> None
             proxy.end()
         texts.reverse()
     assert len(desk.provider.calls) == 6
+
+
+def test_a_real_client_gets_answers_and_the_stop(serve: Serve, desk: Desk) -> None:
+    """OpenAI's own: streams are parsed, and the error is one that it does not retry."""
+    with (
+        serve("--budget", "calls=2") as proxy,
+        openai.OpenAI(base_url=f"{proxy.url}/v1", api_key=KEY, max_retries=3) as client,
+    ):
+        ask: Any = partial(client.chat.completions.create, model="scripted")
+        whole = ask(messages=[{"role": "user", "content": "one"}])
+        with ask(messages=[{"role": "user", "content": "two"}], stream=True) as stream:
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+        assert whole.choices[0].message.content
+        assert text
+        with pytest.raises(
+            openai.BadRequestError, match="holdfast: run talk is parked: its budget is spent"
+        ) as stopped:
+            ask(messages=[{"role": "user", "content": "three"}])
+        assert stopped.value.code == "BudgetExceeded"
+        assert proxy.process.wait(DEADLINE_S) == 3
+    assert len(desk.provider.calls) == 2
 
 
 _SAID = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}

@@ -28,8 +28,8 @@ class Answer:
         self._news.set()
 
     def add(self, piece: bytes) -> None:
-        """The next piece."""
-        self._pieces.append(piece)
+        """The next piece; an empty one is none."""
+        self._pieces += [piece] if piece else []
         self._news.set()
 
     def end(self) -> None:
@@ -42,11 +42,11 @@ class Answer:
         while not self.status and not self._is_whole:
             await self._wait()
 
-    async def is_read_after(self, count: int) -> bool:
-        """Wait for the end. Returns whether a reader of so many pieces had all of it."""
+    async def is_missed_after(self, count: int) -> bool:
+        """Wait for the end. Returns whether it is complete, and a reader of so many pieces has missed some."""
         while not self._is_whole:
             await self._wait()
-        return count == len(self._pieces) and not self.is_broken
+        return count < len(self._pieces) and not self.is_broken
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """All pieces, as they come."""

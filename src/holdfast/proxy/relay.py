@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from holdfast.adapters.shared.turns import Turns
 from holdfast.adapters.wire.exchange import REPLAYED
 from holdfast.adapters.wire.shapes import shape_of
+from holdfast.adapters.wire.shapes.shape import Shape
 from holdfast.engine.run.held_run import pass_on_failure
 from holdfast.errors import HoldfastError, StopSignal, Unjournaled
 from holdfast.limits import PROXY_BODY_BYTES_MAX, PROXY_LOST_ANSWERS_MAX
@@ -42,6 +43,16 @@ class Asked(NamedTuple):
     def provider(self) -> Provider:
         """Whose protocol it speaks."""
         return provider_of(self.path, self.headers)
+
+    @property
+    def shape(self) -> Shape | None:
+        """Which model call it is; None if it is none."""
+        return shape_of(self.path) if self.method == "POST" else None
+
+    @property
+    def tail(self) -> bytes:
+        """The bytes after the last event of a stream; clients may not read them."""
+        return self.shape.source.tail if self.shape and self.shape.source else b""
 
 
 class Relay:
@@ -100,14 +111,9 @@ class Relay:
         return None
 
     def _answer(self, asked: Asked) -> Answer:
-        key = asked.path, asked.body
-        found = self._lost.pop(key, None)
+        found = self._lost.pop((asked.path, asked.body), None)
         if found is not None:
             return found
-        if key == self._first and not self._is_repeated:
-            self._is_repeated = True
-            self._tell("repeated")
-        self._first = self._first or key
         answer = Answer()
         task = asyncio.create_task(self._send_on(asked, answer))
         self.running.add(task)
@@ -115,19 +121,26 @@ class Relay:
         return answer
 
     async def _send_on(self, asked: Asked, answer: Answer) -> None:
-        url = self._upstreams.url_of(asked.provider, asked.path, asked.query)
-        headers = [pair for pair in asked.headers.items() if pair[0] not in _NOT_SENT]
-        request = self._client.build_request(asked.method, url, headers=headers, content=asked.body)
+        last = b""
         try:
-            with self._turns.leading():
+            url = self._upstreams.url_of(asked.provider, asked.path, asked.query)
+            headers = [pair for pair in asked.headers.items() if pair[0] not in _NOT_SENT]
+            request = self._client.build_request(asked.method, url, headers=headers, content=asked.body)
+            with self._turns.leading() if asked.shape else self._turns.entered():
                 response = await self._client.send(request, stream=True)
                 try:
                     self._note(asked, response)
                     answer.begin(response.status_code, _relayed(response.headers))
                     async for piece in response.aiter_bytes():
-                        answer.add(piece)
+                        # The agent must not have the whole answer, and ask on, before the call is over.
+                        if piece == asked.tail:
+                            last += piece
+                        else:
+                            answer.add(last)
+                            last = piece
                 finally:
                     await response.aclose()
+            answer.add(last)
         except StopSignal as stop:
             self.stop = self.stop or stop
             self.is_over.set()
@@ -139,10 +152,9 @@ class Relay:
             _refuse(answer, asked.provider, type(error).__name__, explained(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the agent must learn of it
             self._failure = error
-            where = f"{asked.provider.name} at {request.url.host}"
-            _refuse(
-                answer, asked.provider, type(error).__name__, f"holdfast: {where}: {error!r}", _BAD_GATEWAY
-            )
+            answer.add(last)  # in the middle of a stream, the provider's own words about it
+            said = f"holdfast: the request to {asked.provider.name} failed: {error!r}"
+            _refuse(answer, asked.provider, type(error).__name__, said, _BAD_GATEWAY)
         except BaseException:
             answer.is_broken = True
             raise
@@ -151,14 +163,17 @@ class Relay:
 
     def _note(self, asked: Asked, response: Any) -> None:
         """Count a model call, and remember its failure."""
-        shape = shape_of(asked.path) if asked.method == "POST" else None
-        if shape is None:
+        if asked.shape is None:
             return
-        is_replayed = REPLAYED in response.headers
+        is_replayed, key = REPLAYED in response.headers, (asked.path, asked.body)
+        self._first = self._first or key
+        if key == self._first and self.calls and not is_replayed and not self._is_repeated:
+            self._is_repeated = True
+            self._tell("repeated")
         self.calls += 1
         self.replayed += is_replayed
         self._failure = response if response.status_code >= _REFUSED else None
-        self._tell("called", number=self.calls, name=shape.name, replayed=is_replayed)
+        self._tell("called", number=self.calls, name=asked.shape.name, replayed=is_replayed)
 
     async def _relay(self, asked: Asked, answer: Answer, receive: Any, send: Any) -> None:
         """Send the answer; if the connection breaks before its end, keep it for the agent's next try."""
@@ -179,7 +194,7 @@ class Relay:
         while len(self._lost) > PROXY_LOST_ANSWERS_MAX:
             del self._lost[next(iter(self._lost))]
         # Some clients close the connection when they have read the end mark of a stream: they have it all.
-        if await answer.is_read_after(pieces_read) and self._lost.get(key) is answer:
+        if not await answer.is_missed_after(pieces_read) and self._lost.get(key) is answer:
             del self._lost[key]
 
 
@@ -195,12 +210,12 @@ async def _sent(answer: Answer, send: Any) -> None:
 
 
 async def _body_of(receive: Any) -> bytes | None:
-    """The body of a request; None if it is too large."""
+    """The body of a request; None if it is too large, or cut off."""
     body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
-        if len(body) > PROXY_BODY_BYTES_MAX:
+        if len(body) > PROXY_BODY_BYTES_MAX or message["type"] == "http.disconnect":
             return None
         if not message.get("more_body"):
             return bytes(body)

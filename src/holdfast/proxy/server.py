@@ -22,7 +22,7 @@ from holdfast.adapters.wire.unjournaled import check_passthrough
 from holdfast.api.async_run import AsyncRun
 from holdfast.api.enter import Opening
 from holdfast.engine.run.call_site import here_now
-from holdfast.errors import CommandFailed
+from holdfast.errors import CommandFailed, Terminated
 from holdfast.limits import DRAIN_S, PROXY_STOP_S
 from holdfast.model.provider_patience import PATIENCE
 from holdfast.proxy.providers import Upstreams, variables_for
@@ -61,6 +61,7 @@ class Signals:
 
     def __init__(self, reaches_command: Callable[[signal.Signals], bool]) -> None:
         self.received: list[signal.Signals] = []
+        self.exit_code = 0
         self.first, self.second = asyncio.Event(), asyncio.Event()
         self.command: asyncio.subprocess.Process | None = None
         self._reaches_command = reaches_command
@@ -89,7 +90,7 @@ class Signals:
 async def serve(opening: Opening, options: Options, reaches_command: Callable[[signal.Signals], bool]) -> int:
     """Serve until the command ends, or a signal comes. Returns the exit code.
 
-    Raises the stop-signal that ended the attempt; CommandFailed; OSError if it cannot listen or start.
+    Raises the stop-signal that ended the attempt; CommandFailed; OSError if it cannot listen.
     """
     signals = Signals(reaches_command)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening, signals.noted():
@@ -99,8 +100,8 @@ async def serve(opening: Opening, options: Options, reaches_command: Callable[[s
         try:
             async with opening as run:
                 await _attempt(run, listening, options, signals)
-        except SystemExit as interrupted:
-            return int(str(interrupted.code))
+        except (KeyboardInterrupt, Terminated):
+            return signals.exit_code
     return 0
 
 
@@ -120,7 +121,8 @@ async def _attempt(run: AsyncRun, listening: socket.socket, options: Options, si
     if relay.stop is not None:
         raise relay.stop
     if signals.received:
-        raise relay.blame(SystemExit(_SIGNAL_EXIT + signals.received[0] if code is None else exit_code(code)))
+        signals.exit_code = _SIGNAL_EXIT + signals.received[0] if code is None else exit_code(code)
+        raise relay.blame(KeyboardInterrupt() if signals.received[0] == signal.SIGINT else Terminated())
     if code:
         how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
         raise relay.blame(CommandFailed(run=run.id, how=how, command=shlex.join(options.command), code=code))

@@ -30,9 +30,12 @@ def ask(messages: list[dict[str, str]], stream: bool) -> str:
         text = ""
         for line in response:
             data = line.decode().removeprefix("data: ").strip()
-            if data and data != "[DONE]":
-                choices = json.loads(data)["choices"]
-                text += (choices[0]["delta"].get("content") or "") if choices else ""
+            if not data:
+                continue
+            (choice,) = json.loads(data)["choices"]
+            text += choice["delta"].get("content") or ""
+            if choice["finish_reason"]:  # as some SDKs do: what comes after the last event is not read
+                break
         return text
 
 

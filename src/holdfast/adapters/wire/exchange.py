@@ -298,7 +298,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(error.event)
+                    yield source.encode(error.fields or source.failure(error.status_code, str(error)))
                     raise
                 yield source.tail
 
@@ -322,7 +322,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(error.event)
+                    yield source.encode(error.fields or source.failure(error.status_code, str(error)))
                     raise
                 yield source.tail
 
@@ -335,7 +335,7 @@ class Exchange:
     def _error_stream(self, error: ProviderError) -> Any:
         """A recorded stream that ended with an error: only the error is left of it."""
         assert self.shape.source is not None
-        event = self.shape.source.encode(error.event)
+        event = self.shape.source.encode(error.fields)
 
         class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
             def __iter__(self) -> Iterator[bytes]:

@@ -1,18 +1,20 @@
 """``holdfast proxy``: journals the model calls of an agent in another program, or in another language."""
 
 import asyncio
-from typing import Any
+from shutil import which
+from typing import Any, Final
 
 import click
-from orjson import JSONDecodeError, loads
 
 from holdfast.cli.errors import RefusedError
 from holdfast.cli.options import common_options
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Facts, Gap, Lines, Span
 from holdfast.cli.watch.signals import reaches_all
-from holdfast.errors import CommandFailed
+from holdfast.errors import CommandFailed, HoldfastError
 from holdfast.views.value_text import count
+
+_LIMITS: Final = ("cost", "tokens", "calls", "wall_s")
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -73,6 +75,8 @@ def command(
     from holdfast.proxy.providers import check_address
     from holdfast.proxy.server import Options, exit_code, serve
 
+    if command_line and which(command_line[0]) is None:
+        raise click.UsageError(f"there is no command {command_line[0]!r}")
     tell = _print_json if as_json else _print if command_line else _print_while_served
     options = Options(port, check_address(to) if to else None, passthrough, command_line, tell)
     opening = run(run_id, store=url, budget=_budget(budget))
@@ -80,23 +84,22 @@ def command(
         return asyncio.run(serve(opening, options, reaches_all))
     except CommandFailed as failed:
         raise RefusedError(str(failed), failed.hint, code=exit_code(failed.code)) from None
+    except HoldfastError:  # some are an OSError, too
+        raise
     except OSError as refused:
-        raise RefusedError(
-            f"the proxy cannot start: {refused.strerror or refused}"
-            + (f": {refused.filename}" if refused.filename else ""),
-            "choose another port with --port; give the command after --, as you would type it",
-        ) from None
+        what = f"start {refused.filename}" if refused.filename else f"listen on port {port}"
+        hint = "" if refused.filename else "choose another with --port, or 0 for any"
+        raise RefusedError(f"cannot {what}: {refused.strerror or refused}", hint) from None
 
 
-def _budget(given: tuple[str, ...]) -> dict[str, Any] | None:
-    return {name: _number(value) for name, _, value in (one.partition("=") for one in given)} or None
-
-
-def _number(value: str) -> Any:
-    try:
-        return loads(value)
-    except JSONDecodeError:
-        return value
+def _budget(given: tuple[str, ...]) -> dict[str, float] | None:
+    limits = {}
+    for one in given:
+        name, _, value = one.partition("=")
+        if name not in _LIMITS or not value.replace(".", "", 1).isdecimal():
+            raise click.UsageError(f"--budget {one} is no limit; give {'=N, '.join(_LIMITS)}=N")
+        limits[name] = float(value) if "." in value else int(value)
+    return limits or None
 
 
 def _print_json(event: str, **fields: Any) -> None:
