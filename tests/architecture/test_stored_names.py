@@ -21,7 +21,14 @@ from holdfast.model import stored_names
 from holdfast.model.stored_names import PLACES, fixed_name
 
 FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "names.txt"
-NEVER_LOADED = ("holdfast.testing", "holdfast.cli", "holdfast.adapters.crewai", "holdfast.adapters.strands")
+NEVER_LOADED = (
+    "holdfast.testing",
+    "holdfast.cli",
+    "holdfast.adapters.crewai",
+    "holdfast.adapters.llama_index",
+    "holdfast.adapters.smolagents",
+    "holdfast.adapters.strands",
+)
 """What no program is given anything of; and frameworks that are not installed beside the others."""
 
 NOT_GIVEN = {"StorePort", "IndexPort", "StoreSession", "HeldRun", "Embedder", "FeatureFold"}

@@ -18,7 +18,6 @@ from holdfast.adapters.llama_index.tools import durable_tool
 from holdfast.adapters.shared.durable_block import ParallelCalls
 from holdfast.adapters.shared.journaled_calls import RunPosition, call_options_of
 from holdfast.adapters.shared.turns import Turns
-from holdfast.adapters.wire.framework_check import HAS_ADAPTER
 from holdfast.engine.run.call_site import here_now
 from holdfast.errors import Misuse
 from holdfast.model.calls import ONCE, CallOptions, Effect
@@ -124,11 +123,7 @@ def _with_turns(run: Callable[..., Any]) -> Callable[..., Any]:
             if here_now() is None:
                 RunPosition.find_or_refuse("a durable agent")
             return run(*args, **kwargs)
-        token = HAS_ADAPTER.set(True)
-        try:
-            with turns.taken():
-                return run(*args, **kwargs)
-        finally:
-            HAS_ADAPTER.reset(token)
+        with turns.taken():
+            return run(*args, **kwargs)
 
     return started

@@ -7,11 +7,14 @@ from holdfast.adapters.wire.wrapped_client import wrap
 from holdfast.errors import Misuse, Unjournaled
 
 _CLIENTS: Final = (("_client", "_get_client"), ("_aclient", "_get_aclient"))
-"""Where LlamaIndex's LLMs keep their clients, and how they make them; no integration has a public name for them."""
+"""Where LlamaIndex's LLMs keep their clients, and how they make them; there is no public name for them."""
 
 
 def durable_llm(llm: Any) -> Any:
-    """A copy of an LLM, with every model call journaled in the current run. Misuse if it has no client to wrap."""
+    """A copy of an LLM, with every model call journaled in the current run.
+
+    Misuse if it has no client that can be wrapped.
+    """
     made = copy(llm)
     if getattr(made, "reuse_client", True) is False:
         made.reuse_client = True  # it would make a client for each call
@@ -33,8 +36,8 @@ def _client_of(llm: Any, name: str, get: str) -> Any:
 
 def _refused(llm: Any) -> Misuse:
     return Misuse(
-        problem=f"a {type(llm).__name__} has no client whose calls Holdfast journals: every attempt would make "
-        "and pay for its model calls again",
-        advice="give it a client: OpenAILike(async_openai_client=holdfast.wrap(client), …); or make the calls "
-        "by run.model(name, call, request)",
+        problem=f"a {type(llm).__name__} has no client whose calls Holdfast journals: every attempt would "
+        "make and pay for its model calls again",
+        advice="give it a client: OpenAILike(async_openai_client=holdfast.wrap(client), …); or make the "
+        "calls by run.model(name, call, request)",
     )

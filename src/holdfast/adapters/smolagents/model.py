@@ -37,7 +37,8 @@ _HOW: Final = frozenset({"api_key", "extra_headers", "headers", "timeout", "toke
 class AgentPosition:
     """Where the calls of one agent belong: its turns in a run; None while it does not work in a run.
 
-    Its model and its tools share it. A context variable would not reach the thread that runs the agent's code.
+    Its model and its tools share it. A context variable would not reach the thread that runs the agent's
+    code.
     """
 
     turns: Turns | None = None
@@ -56,7 +57,8 @@ class DurableModel:
 
     def generate(self, *args: Any, **options: Any) -> Any:
         """The recorded answer to this request, or the model's, recorded before it is returned."""
-        perform, turns = partial(super().generate, *args, **options), self.holdfast_position.turns  # type: ignore[misc]
+        perform = partial(super().generate, *args, **options)  # type: ignore[misc]
+        turns = self.holdfast_position.turns
         if turns is None:
             return perform()
         live = LiveAnswer()
@@ -87,7 +89,8 @@ class DurableStreamingModel(DurableModel):
 
     def generate_stream(self, *args: Any, **options: Any) -> Iterator[Any]:
         """The recorded answer as one piece, or the model's own pieces, journaled as they come."""
-        perform, turns = partial(super().generate_stream, *args, **options), self.holdfast_position.turns  # type: ignore[misc]
+        perform = partial(super().generate_stream, *args, **options)  # type: ignore[misc]
+        turns = self.holdfast_position.turns
         if turns is None:
             yield from perform()
             return
@@ -143,7 +146,7 @@ class Deltas(EventSource):
         ]
         return {"text": chunk.content or "", **({"calls": calls} if calls else {})}
 
-    def answer_so_far(self, partial: Partial) -> Any:  # noqa: ARG002 - the deltas say it in the framework's form
+    def answer_so_far(self, partial: Partial) -> Any:  # noqa: ARG002 - the deltas say it
         """The answer as far as it was read."""
         return self._record()
 
@@ -159,7 +162,7 @@ class Deltas(EventSource):
 
 def _ask(model: Any, turns: Turns, args: tuple[Any, ...], options: Mapping[str, Any]) -> Ask:
     given = {**dict(zip(_PARAMETERS, args, strict=False)), **options}
-    settings = {**{name: part for name, part in given.items() if name not in _PARAMETERS}}
+    settings = {name: part for name, part in given.items() if name not in _PARAMETERS}
     settings |= getattr(model, "kwargs", None) or {}
     name = str(getattr(model, "model_id", None) or "")
     request = {

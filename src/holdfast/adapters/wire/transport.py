@@ -85,10 +85,9 @@ def _is_journaled(wire: Wire, exchange: Exchange | None, request: Any) -> bool:
         raise NoCurrentRun(
             what=f"model call {exchange.ask.name!r}", held=", ".join(held), problem="", advice=""
         )
-    here = here_now()
-    if exchange is None or here is None:
+    if exchange is None or here_now() is None:
         return False
-    check_framework(here)
+    check_framework()
     return True
 
 
