@@ -16,7 +16,7 @@ from holdfast.model.event_fields import contents_of
 
 R = TypeVar("R")
 KEY: Final = "sk-a-key-that-must-not-be-stored-6b1f"
-QUICK: Final = holdfast.Patience(first_s=0.01, longest_s=0.02, fall_back_s=0.05, stall_s=1.0)
+QUICK: Final = holdfast.Patience(first_s=0.01, longest_s=0.02, fall_back_s=0.05)
 ASK: Final = "Tell of the sea."
 
 
