@@ -109,7 +109,7 @@ HEAVY = {
     "opentelemetry": {"adapters"},
     "pydantic_ai": {"adapters"},
     "pytest": {"testing"},
-    "httpx": {"proxy"},
+    "httpx": {"adapters", "proxy"},
     "uvicorn": {"mcp", "proxy"},
     "strands": {"adapters"},
 }

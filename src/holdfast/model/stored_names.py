@@ -21,8 +21,8 @@ _ROWS: Final = (
         "holdfast",
         "holdfast.errors",
         (
-            "NotRecorded AcknowledgedLost ArgumentChanged EffectNotMade EffectUnclaimed ExportTaken "
-            "FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
+            "NotRecorded AcknowledgedLost ArgumentChanged CommandFailed EffectNotMade EffectUnclaimed "
+            "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
@@ -74,7 +74,6 @@ _ROWS: Final = (
             "AccessDenied AdapterNotInstalled AlreadyAnswered AlreadyResolved AmbiguousLabel "
             "ArtifactTooLarge AwaitingAnswer AwaitingChild AwaitingMessage AwaitingProvider BadAnswer "
             "BadHandoff BadName BadOption BadPrices BadUrl BudgetExceeded Cancelled ChainMoved ChildFailed "
-            "CommandFailed "
             "Corrupt DamagedExport DeadlinePassed DiskFull Diverged Drained EffectUnknown "
             "EmbedderUnavailable ExportError ForkedHandle HandleClosed HoldfastError ImportClash "
             "InputsChanged InvalidHistory LeaseLost Looping Misuse NewerExport NewerFormat NoCurrentRun "
