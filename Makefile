@@ -29,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-ray test-strands e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-openai-matrix test-smolagents test-llamaindex test-ray test-strands e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -53,6 +53,12 @@ test-openai-%: .venv-openai-%/.ready
 
 test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
 	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
+
+test-smolagents: .venv-smolagents/.ready  ## the adapter for smolagents, with real kills: some minutes
+	HOLDFAST_SMOLAGENTS=1 $(IN_MEMORY) .venv-smolagents/bin/python -m pytest -n 2 --dist worksteal tests/adapters/smolagents
+
+test-llamaindex: .venv-llamaindex/.ready  ## the adapter for LlamaIndex, with real kills: some minutes
+	HOLDFAST_LLAMAINDEX=1 $(IN_MEMORY) .venv-llamaindex/bin/python -m pytest -n 2 --dist worksteal tests/adapters/llama_index
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -163,6 +169,20 @@ clean:  ## remove what make created
 	$(PYTHON) -m venv .venv-strands
 	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
+	@touch $@
+
+.venv-smolagents/.ready: pyproject.toml constraints-smolagents.txt
+	@echo "making .venv-smolagents: smolagents; a minute or two, once"
+	$(PYTHON) -m venv .venv-smolagents
+	.venv-smolagents/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-smolagents/bin/python -m pip install --quiet --constraint constraints-smolagents.txt --editable . --group smolagents
+	@touch $@
+
+.venv-llamaindex/.ready: pyproject.toml constraints-llamaindex.txt
+	@echo "making .venv-llamaindex: LlamaIndex; a minute or two, once"
+	$(PYTHON) -m venv .venv-llamaindex
+	.venv-llamaindex/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-llamaindex/bin/python -m pip install --quiet --constraint constraints-llamaindex.txt --editable . --group llamaindex
 	@touch $@
 
 .venv-ray/.ready: pyproject.toml constraints-ray.txt

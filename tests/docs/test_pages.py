@@ -11,7 +11,12 @@ import pytest
 from scripts.wrap_markdown import WIDTH, wrapped
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"docs/frameworks/crewai.md", "docs/frameworks/strands.md"}
+ELSEWHERE = {
+    "docs/frameworks/crewai.md",
+    "docs/frameworks/llama-index.md",
+    "docs/frameworks/smolagents.md",
+    "docs/frameworks/strands.md",
+}
 """Pages whose programs need an environment of their own: they are run there, by ``tests/adapters``."""
 FRAMEWORKS = sorted(f"docs/frameworks/{page.name}" for page in (ROOT / "docs/frameworks").glob("*.md"))
 PAGES = [

@@ -108,12 +108,12 @@ def completion(message: dict[str, Any]) -> dict[str, Any]:
 
 def characters(message: dict[str, Any]) -> list[dict[str, Any]]:
     """The answer as a stream of single characters."""
-    (said, ended) = chunks_of_completion(completion(message))
+    (said, *calls, ended) = chunks_of_completion(completion(message))
     delta = said["choices"][0]["delta"]
     stream: list[dict[str, Any]] = [{"role": "assistant"}]
     stream += [{"reasoning_content": one} for one in delta.get("reasoning_content", "")]
     stream += [{"content": one} for one in delta.get("content", "")]
-    for call in delta.get("tool_calls", ()):
+    for (call,) in (one["choices"][0]["delta"]["tool_calls"] for one in calls):
         function = call["function"]
         stream.append({"tool_calls": [{**call, "function": {"name": function["name"], "arguments": ""}}]})
         stream += [

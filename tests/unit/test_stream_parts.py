@@ -102,6 +102,20 @@ def test_a_replayed_stream_says_what_the_answer_says() -> None:
     assert all("usage" not in one for one in chunks_of_completion(answer))
 
 
+def test_a_replayed_stream_has_each_call_in_a_chunk_of_its_own() -> None:
+    """As providers send them: LlamaIndex reads only the first call of a chunk, and lost the others in a replay."""
+    calls = [{"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in "ab"]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    answer = {"id": "1", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    deltas = [one["choices"][0]["delta"] for one in chunks_of_completion(answer)]
+    assert deltas == [
+        {"role": "assistant"},
+        {"tool_calls": [{"index": 0, **calls[0]}]},
+        {"tool_calls": [{"index": 1, **calls[1]}]},
+        {},
+    ]
+
+
 def test_several_answers_at_once_are_kept_apart() -> None:
     """Pieces of a second choice never enter the first. Planted: the index of a choice ignored."""
     second = chunk(content="B")

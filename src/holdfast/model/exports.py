@@ -29,12 +29,13 @@ class ExportedInbox(NamedTuple):
 
 
 class ExportedRecords(NamedTuple):
-    """The facts and the pins of a run and of those it was forked from."""
+    """The facts and the pins of a run and of those it was forked from, and how its promises ended."""
 
     facts: int
     pins: int
     file: str
     sha256: str
+    settlements: int = 0
 
 
 class SingleUse(NamedTuple):

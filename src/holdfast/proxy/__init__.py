@@ -1,1 +1,1 @@
-"""The recording proxy: model calls of an agent in another program, or in another language, as calls of a run."""
+"""The recording proxy: model calls of any program, in any language, as calls of a run."""

@@ -43,7 +43,7 @@ class Answer:
             await self._wait()
 
     async def is_missed_after(self, count: int) -> bool:
-        """Wait for the end. Returns whether it is complete, and a reader of so many pieces has missed some."""
+        """Wait for the end. Returns whether it is complete, and has more pieces than these."""
         while not self._is_whole:
             await self._wait()
         return count < len(self._pieces) and not self.is_broken

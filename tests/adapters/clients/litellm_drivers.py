@@ -73,7 +73,7 @@ class LiteLlm(Driver):
         return answer.choices[0].message.content or ""
 
     async def unjournaled(self, client: Any) -> None:
-        client.image_generation(prompt="a", **self.reach)
+        client.image_generation(prompt="a", **{**self.reach, "model": "openai/m"})
 
 
 class AsyncLiteLlm(LiteLlm):
@@ -103,7 +103,7 @@ class AsyncLiteLlm(LiteLlm):
                 await stream.aclose()
 
     async def unjournaled(self, client: Any) -> None:
-        await client.aimage_generation(prompt="a", **self.reach)
+        await client.aimage_generation(prompt="a", **{**self.reach, "model": "openai/m"})
 
 
 def _bare(answer: Any) -> Any:

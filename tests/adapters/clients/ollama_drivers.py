@@ -18,6 +18,7 @@ class Ollama(Driver):
     name = "ollama"
     refusals: ClassVar = dict.fromkeys((400, 401, 404, 503), ollama.ResponseError)
     in_stream = ollama.ResponseError
+    tells_errors = False  # an error is a text
 
     def connect(self, url: str, key: str = KEY) -> Any:
         return ollama.Client(url, headers={"authorization": f"Bearer {key}"}, timeout=60)

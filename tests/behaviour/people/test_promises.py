@@ -186,7 +186,9 @@ def test_awaited_it_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("branch", ["fork", "rewind"])
 def test_a_promise_to_a_run_ends_the_same_in_every_branch(tmp_path: Path, branch: str) -> None:
-    """Its receiver hears of one end. The other branch may say the same, and is refused otherwise; erased, nothing is left of it.
+    """Its receiver hears of one end. The other branch may say the same, and is refused otherwise.
+
+    A branch that is left knows it after the run that made it is erased; when the last one is erased, nothing is left of it.
 
     Seen before: kept in one branch and broken in another; the receiver and one sender contradicted each other for good.
     """
@@ -217,4 +219,15 @@ def test_a_promise_to_a_run_ends_the_same_in_every_branch(tmp_path: Path, branch
         assert run.keep(promised(run)).state == "kept"
     assert states(park(store, "receiver").received) == [("the figures", "kept", "sent")]
     store.erase("m", flatten=True)
+    left = [info.run for info in store.runs() if info.run != "receiver"]
+    assert left
+    for name in left:
+        assert [one.state for one in store.promises(name).made] == ["kept"]
+        with (
+            pytest.raises(holdfast.Misuse, match="is kept already"),
+            holdfast.run(name, store=store, if_finished="reopen") as entered,
+        ):
+            entered.break_promise(store.promises(name).made[0], because="no time")
+    for name in left:
+        store.erase(name)
     assert session_at(store).store.scan_records("settlements", limit=9) == []

@@ -137,5 +137,5 @@ def test_a_child_that_was_killed_is_run_here_again(tmp_path: Path) -> None:
             world = MortalWorld(f"{url}-{at}-{when}", tmp_path)
             assert world.killed(parent, 0, at, when) is None
             world._restart(Life())
-            assert parent(world, 0) == "HELLO", (at, when)
+            assert parent(world, 0) == ["HELLO"], (at, when)
             world.store.close()

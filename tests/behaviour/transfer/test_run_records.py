@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 import holdfast
+from holdfast.engine.people import settlements
 from holdfast.engine.transfer import run_records
 
 
@@ -324,3 +325,54 @@ def test_a_second_handoff_lists_the_facts_of_the_first_giver(tmp_path: Path) -> 
     assert lost(b) == [a.url]
     for store in (a, b, c):
         store.close()
+
+
+# -- how promises ended -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["plain", "move", "copy"])
+def test_how_a_promise_ended_comes_along(
+    here: holdfast.Store, there: holdfast.Store, tmp_path: Path, way: str
+) -> None:
+    """A branch in which it is open says in another store, too, how it ended, and cannot end it otherwise.
+
+    Seen before: the record stayed behind; the promise was open there, and could be broken.
+    """
+    with contextlib.suppress(holdfast.AwaitingMessage), holdfast.run("receiver", store=here) as run:
+        run.receive()
+    with pytest.raises(KeyError), holdfast.run("m", store=here) as run:
+        run.promise("the figures", to="receiver")
+        raise KeyError
+    here.fork("m", as_="f")
+    with pytest.raises(KeyError), holdfast.run("m", store=here) as run:
+        run.keep(run.promise("the figures", to="receiver"))
+        raise KeyError
+    if way == "copy":
+        here.copy(there)
+    else:
+        here.export("f", tmp_path / "x", move=way == "move")
+        there.import_(tmp_path / "x", as_="g")
+    name = "f" if way == "copy" else "g"
+    assert [one.state for one in there.promises(name).made] == ["kept"]
+    if way != "copy":
+        with (
+            pytest.raises(holdfast.Misuse, match="is kept already in run m"),
+            holdfast.run(name, store=there) as run,
+        ):
+            run.break_promise(run.promise("the figures", to="receiver"), because="no time")
+
+
+def test_the_end_of_a_promise_of_another_run_is_refused() -> None:
+    """An export brings ends of promises that its own runs have made."""
+    known = run_records.record_problem("settlements/m@m:12345678", b'{"how":"kept","run":"m"}', ())
+    assert "a promise of m" in known
+    assert settlements.problem_in("m@m:12345678", b'{"how":"kept","run":"m"}') == ""
+    for key, body in (
+        ("m@n:12345678", b'{"how":"kept","run":"m"}'),
+        ("m@m:1", b'{"how":"kept","run":"m"}'),
+        ("m@m:12345678", b'{"how":"open","run":"m"}'),
+        ("m@m:12345678", b'{"how":"kept","run":7}'),
+        ("m@m:12345678", b'{"how":"kept"}'),
+        ("m@m:12345678", b"[]"),
+    ):
+        assert settlements.problem_in(key, body) == "it does not say how a promise ended"

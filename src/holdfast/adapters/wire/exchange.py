@@ -42,7 +42,17 @@ _NO_RETRY: Final = ("x-should-retry", "false")
 """Understood by clients that retry above their transport: the engine has waited for the provider already."""
 
 BARE: Final[ContextVar[bool]] = ContextVar("holdfast-bare", default=False)
-"""Set while a fallback is asked: its own client may be a wrapped one."""
+"""Set while a fallback is asked, or a framework's model: its own client may be a wrapped one."""
+
+
+@contextmanager
+def passed_through() -> Iterator[None]:
+    """While an adapter journals a model call, a wrapped client below it must not journal it again."""
+    token = BARE.set(True)
+    try:
+        yield
+    finally:
+        BARE.reset(token)
 
 
 class Manner(NamedTuple):
@@ -139,16 +149,14 @@ class Exchange:
     @contextmanager
     def asking_substitute() -> Iterator[None]:
         """While a fallback's client is asked: its journal is off, and its errors become the provider's."""
-        token = BARE.set(True)
         try:
-            yield
+            with passed_through():
+                yield
         except Exception as error:  # noqa: BLE001 - whatever that client raises
             response: Any = getattr(error, "response", None)
             if getattr(response, "status_code", None) is None:
                 raise error.__cause__ or error from None
             raise ProviderError(response.status_code, response.headers, response.content) from None
-        finally:
-            BARE.reset(token)
 
     def outgoing(self, body: dict[str, Any]) -> Any:
         """The request that sends this body. The client's own, if nothing was changed: it may be signed."""
@@ -290,7 +298,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(error.event)
+                    yield source.encode(error.fields or source.failure(error.status_code, str(error)))
                     raise
                 yield source.tail
 
@@ -314,7 +322,7 @@ class Exchange:
                         yield source.encode(chunk)
                 except ProviderError as error:
                     self.error = error
-                    yield source.encode(error.event)
+                    yield source.encode(error.fields or source.failure(error.status_code, str(error)))
                     raise
                 yield source.tail
 
@@ -327,7 +335,7 @@ class Exchange:
     def _error_stream(self, error: ProviderError) -> Any:
         """A recorded stream that ended with an error: only the error is left of it."""
         assert self.shape.source is not None
-        event = self.shape.source.encode(error.event)
+        event = self.shape.source.encode(error.fields)
 
         class Bytes(self._wire.http.SyncByteStream, self._wire.http.AsyncByteStream):  # type: ignore[misc, name-defined]
             def __iter__(self) -> Iterator[bytes]:

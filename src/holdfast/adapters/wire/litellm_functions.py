@@ -8,6 +8,7 @@ reach a provider are passed to it, and never recorded.
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from inspect import Parameter, iscoroutine, iscoroutinefunction, signature
 from re import compile as pattern
 from types import ModuleType
@@ -116,9 +117,8 @@ class LiteLlmCall(FunctionCall):
         """A piece of a stream in its own type."""
         if self.shape.name != "responses":
             return self._module.ModelResponseStream(**chunk)
-        from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
-
-        return OpenAIResponsesAPIConfig.get_event_model_class(chunk["type"])(**chunk)
+        events = import_module("litellm.llms.openai.responses.transformation").OpenAIResponsesAPIConfig
+        return events.get_event_model_class(chunk["type"])(**chunk)
 
 
 def _stall_timeout(asked: Any, stall_s: float | None) -> Any:
@@ -184,9 +184,8 @@ def _bound(function: Any, args: tuple[Any, ...], more: dict[str, Any]) -> dict[s
 
 def _recorded(given: Mapping[str, Any]) -> dict[str, Any]:
     """The request as plain data: what the model gets, without how it is reached and with which key."""
-    from litellm.types.utils import all_litellm_params
-
-    left_out = {"timeout", "extra_headers", *all_litellm_params}
+    own = import_module("litellm.types.utils").all_litellm_params
+    left_out = {"timeout", "extra_headers", *own}
     recorded = {}
     for name, value in given.items():
         if name in left_out or _SECRET.search(name) or value is None:

@@ -38,12 +38,9 @@ class ProviderError(Exception):
         super().__init__(f"status {status_code}: {words}" if status_code else str(words))
 
     @property
-    def event(self) -> dict[str, Any]:
-        """What it says as an event of a stream, where a page of HTML would not be one."""
-        return _fields(self.content) or {
-            "type": "error",
-            "error": {"type": "api_error", "message": str(self)},
-        }
+    def fields(self) -> dict[str, Any]:
+        """Its body; empty if that is no JSON object, but a page of HTML, for example."""
+        return _fields(self.content)
 
     @property
     def response(self) -> "ProviderError | None":

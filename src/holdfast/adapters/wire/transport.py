@@ -15,6 +15,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from holdfast.adapters.wire.exchange import BARE, Exchange, Manner, Wire, exchange_of
+from holdfast.adapters.wire.framework_check import check_framework
 from holdfast.adapters.wire.provider_error import ProviderError
 from holdfast.adapters.wire.unjournaled import check_passes
 from holdfast.engine.llm.model_call import ask_model
@@ -84,7 +85,11 @@ def _is_journaled(wire: Wire, exchange: Exchange | None, request: Any) -> bool:
         raise NoCurrentRun(
             what=f"model call {exchange.ask.name!r}", held=", ".join(held), problem="", advice=""
         )
-    return exchange is not None and here_now() is not None
+    here = here_now()
+    if exchange is None or here is None:
+        return False
+    check_framework(here)
+    return True
 
 
 class BlockingTransport:

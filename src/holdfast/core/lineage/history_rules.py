@@ -80,8 +80,9 @@ RULES: Final[dict[str, Rules]] = {
     ),
     "promises": Rules(
         "promises before the point", "promises before the point; updates that were read are unread again",
-        "all", "with unread updates; promises to runs that stay behind are listed", "carried", "letters sent",
-        "the id that its maker recorded; it ends the same in every branch",
+        "all", "with unread updates, and how they ended; promises to runs that stay behind are listed",
+        "carried", "letters sent",
+        "the id that its maker recorded; in one store it ends the same in every branch",
     ),
     "messages": Rules(
         "messages received before the point",

@@ -106,6 +106,8 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Bodies) -> d
     intent = fields_of(body_of_intent)
     if intent.get("effect") not in _CARRIED:
         return None
+    if call.abandoned and "carried" in intent:
+        return None  # it represented an effect of a handoff until the program made the call: that one is here
     good = next((outcome for outcome in reversed(call.outcomes) if outcome.good), None)
     outcome: dict[str, Any] = {}
     if good is not None:

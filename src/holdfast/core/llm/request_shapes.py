@@ -1,7 +1,8 @@
 """Recognises requests to models and their answers by shape: a line for people, and the tokens used.
 
 It knows OpenAI's chat completions, responses and embeddings, Anthropic's messages, Gemini's contents,
-Ollama's chats, Bedrock's Converse, and messages made of parts. Of other shapes it reads what it can and invents nothing.
+Ollama's chats, Bedrock's Converse, and messages made of parts. Of other shapes it reads what it can and
+invents nothing.
 """
 
 from collections.abc import Iterable, Mapping

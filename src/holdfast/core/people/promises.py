@@ -18,6 +18,7 @@ from holdfast.model.handoff import Promise, Promises, Side
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
 
+_HASH_CHARS: Final = 8
 _FIELDS: Final = ("id", "text", "by", "to", "state", "at", "side", "due", "note", "settled_at")
 
 
@@ -97,7 +98,13 @@ PROMISES: Final = Slot("promises", PromiseFold)
 
 def promise_id(run: str, birth: str, key: str) -> str:
     """The id of the promise that a call makes: the same in every replay, and another in every other run."""
-    return f"{run}:{idempotency_key(birth, key)[:8]}"
+    return f"{run}:{idempotency_key(birth, key)[:_HASH_CHARS]}"
+
+
+def is_id_of(id_: str, run: str) -> bool:
+    """Whether this is the form of the id of a promise that this run has made."""
+    name, _, hashed = id_.rpartition(":")
+    return name == run != "" and len(hashed) == _HASH_CHARS and hashed.isascii() and hashed.isalnum()
 
 
 def is_news(known: Mapping[str, Promise], promise: Promise) -> bool:

@@ -1,11 +1,11 @@
 """Compaction: reduces the events before a checkpoint to what a program that restores it still needs.
 
 That is: points, attempts, goal, plan, conversation, decisions and discoveries within the policy and the
-limits, open waits and questions; calls whose end is not known;
-outcomes that the program can ask for again (of an explicit key, or asked for before it restores); promises;
-the handoff; the list of effects with their idempotency keys, without their results; and the counts of calls where they matter. The count
-of an effect always matters, because no other call may get its idempotency key. The count of a read matters
-only while the journal has a later call of the same site.
+limits, open waits and questions; calls whose end is not known; outcomes that the program can ask for again
+(of an explicit key, or asked for before it restores); promises; the handoff; the list of effects with their
+idempotency keys, without their results; and the counts of calls where they matter. The count of an effect
+always matters, because no other call may get its idempotency key. The count of a read matters only while the
+journal has a later call of the same site.
 
 The body of a ``compacted`` event is that view as data. It is not a cache: once the events are gone, nothing
 else has the data.

@@ -107,8 +107,16 @@ def _text(manifest: Manifest) -> bytes:
         fields["single_use"] = single_use and single_use._asdict()
     if version > 2:
         fields["children"] = [child._asdict() for child in children]
-        fields["records"] = records and records._asdict()
+        fields["records"] = records and _records_text(records)
     return dumps({"format": FORMAT, "version": version, **fields}, option=OPT_INDENT_2) + b"\n"
+
+
+def _records_text(records: ExportedRecords) -> dict[str, Any]:
+    """Its fields. An export without ends of promises is as it was before those came along."""
+    fields = records._asdict()
+    if not records.settlements:
+        del fields["settlements"]
+    return fields
 
 
 def _hash(manifest: Manifest) -> str:
@@ -165,7 +173,7 @@ def _check_types(manifest: Manifest, runs: tuple[ExportedRun, ...]) -> None:
         numbers.append(manifest.inbox.letters)
     if manifest.records is not None:
         texts += [manifest.records.file, manifest.records.sha256]
-        numbers += [manifest.records.facts, manifest.records.pins]
+        numbers += [manifest.records.facts, manifest.records.pins, manifest.records.settlements]
     texts += manifest.single_use or ()
     texts += [text for child in manifest.children for text in child]
     if type(manifest.moved) is not bool:
@@ -208,8 +216,9 @@ def _check_records(manifest: Manifest, refuse: Any) -> None:
     records = manifest.records
     if records is not None and records.file != RECORDS:
         refuse(f"keeps facts in {records.file!r}")
-    if records is not None and not 0 < records.facts + records.pins <= limits.EXPORT_RECORDS_MAX:
-        refuse(f"holds {records.facts:,} facts and {records.pins:,} pins")
+    count = 0 if records is None else records.facts + records.pins + records.settlements
+    if records is not None and not 0 < count <= limits.EXPORT_RECORDS_MAX:
+        refuse(f"holds {count:,} facts, pins and ends of promises")
 
 
 def _check_children(manifest: Manifest, refuse: Any) -> None:

@@ -7,8 +7,6 @@ between, the replaying program sends it. A receiver ignores a letter that it kno
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from orjson import dumps, loads
-
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_name
@@ -16,8 +14,9 @@ from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.people import settlements
+from holdfast.engine.people.settlements import Settlement
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.steps.call_identity import RequestedCall
@@ -30,9 +29,9 @@ from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
-from holdfast.model.handoff import TELL, Promise, Promises
+from holdfast.model.handoff import TELL, Promise, Promises, PromiseState
 from holdfast.model.markers import Act
-from holdfast.model.store_rows import OVER, SETTLEMENTS
+from holdfast.model.store_rows import OVER
 from holdfast.stores.port import StorePort
 
 PROMISE: Final = "promise"
@@ -119,27 +118,24 @@ def promises_of(store: StorePort, run: str, view: View) -> Promises:
 
 def settled_elsewhere(store: StorePort, promise: Promise) -> Promise:
     """The promise, as it ended in another branch of the run that made it, if it is open in this one."""
-    record = find_sound(store, SETTLEMENTS, _record_key(promise)) if promise.state == "open" else None
-    return promise if record is None else promise._replace(state=loads(record.body)["how"])
+    found = settlements.find(store, promise) if promise.state == "open" else None
+    return promise if found is None else promise._replace(state=found.how)
 
 
-def _record_key(promise: Promise) -> str:
-    return f"{promise.by}@{promise.id}"
-
-
-def _check_settles(held: HeldRun, promise: Promise, how: str) -> None:
+def _check_settles(held: HeldRun, promise: Promise, how: PromiseState) -> None:
     """Raise Misuse if the promise has ended otherwise, in this history or in another branch of it.
 
     Its receiver hears of one end only. So the first branch that settles a promise to another run writes a
-    record before its event: killed in between, it settles the promise in the same way when it goes on.
+    record before its event: killed in between, it settles the promise in the same way when it goes on. Where
+    the receiver is in another store, a record that came from there counts.
     """
     before, where = how if promise.state == "open" else promise.state, ""
-    if promise.to and promise.to != held.run and _is_run(held.store, promise.to):
-        key, content = _record_key(promise), {"how": how, "run": held.run}
-        if before == how and not held.store.put_record(SETTLEMENTS, key, dumps(content), revision=0):
-            record = find_sound(held.store, SETTLEMENTS, key)
-            told = content if record is None else loads(record.body)
-            before, where = told["how"], f" in run {told['run']}"
+    if before == how and promise.to and promise.to != held.run:
+        is_told = _is_run(held.store, promise.to)
+        is_first = is_told and settlements.put(held.store, promise, Settlement(how, held.run))
+        found = None if is_first else settlements.find(held.store, promise)
+        if found is not None:
+            before, where = found.how, f" in run {found.run}"
     if before != how:
         raise Misuse(
             problem=f"promise {promise.id} is {before} already{where}, and is not {how}",

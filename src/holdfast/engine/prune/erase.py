@@ -18,15 +18,18 @@ from orjson import dumps, loads
 
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import below
+from holdfast.core.people.promises import PROMISES
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import all_runs, forks_of
 from holdfast.engine.journal.lineage_names import descendants
+from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.child_birth import borrow
 from holdfast.engine.lineage.flatten import flatten as give_own_copy
 from holdfast.engine.memory.unindex import forget_run
+from holdfast.engine.people import settlements
 from holdfast.engine.run.maintenance_hold import Hold, holding
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.blob_references import references
@@ -35,7 +38,7 @@ from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.exports import Erased
-from holdfast.model.store_rows import RUN_SPACES, BlobInfo, Record, RunRow, inbox_space
+from holdfast.model.store_rows import RUN_SPACES, SETTLEMENTS, BlobInfo, Record, RunRow, inbox_space
 from holdfast.stores.port import StorePort
 
 _ERASING: Final = "erasing"
@@ -70,6 +73,7 @@ def erase(session: StoreSession, run: str, *, flatten: bool) -> Erased:
         events, flattened = _delete_runs(session, run, holds, damage, flatten=flatten)
     forget_run(store, run)
     delete_records(store, run)
+    forget_settlements(store)
     blobs = _delete_blobs(store, run)
     children = tuple(sorted(member for member in members if member != run))
     return Erased(
@@ -262,12 +266,45 @@ def _delete_blobs(store: StorePort, run: str) -> int:
 
 
 def delete_records(store: StorePort, run: str) -> None:
-    """Delete all records under the run's id: snapshots, labels, pins, and letters that came meanwhile."""
-    for space, prefix in ((inbox_space(run), ""), *((space, f"{run}@") for space in RUN_SPACES)):
+    """Delete the records under the run's id: snapshots, labels, pins, and letters that came meanwhile.
+
+    Not how its promises ended: other branches may have them. ``forget_settlements`` deletes those.
+    """
+    own = [(space, f"{run}@") for space in RUN_SPACES if space != SETTLEMENTS]
+    for space, prefix in ((inbox_space(run), ""), *own):
         for record in _records(store, space, prefix):
             store.delete_record(space, record.key, revision=record.revision)
     for space in RUN_SPACES:
         discard(store, space, run)
+
+
+def forget_settlements(store: StorePort) -> None:
+    """Delete the records of promises that no run of this store has any more.
+
+    While the run that made a promise is there, its records stay, too: it may be rewound to before the end.
+    What a killed erase leaves is deleted by the next one.
+    """
+    gone = [
+        one
+        for one in _records(store, SETTLEMENTS, "")
+        if store.find_run(one.key.partition("@")[0], damaged=True) is None
+    ]
+    needed = _promised(store) if gone else set()
+    for record in gone:
+        if needed is not None and record.key not in needed:
+            store.delete_record(SETTLEMENTS, record.key, revision=record.revision)
+
+
+def _promised(store: StorePort) -> set[str] | None:
+    """The keys of all promises that runs have made; None where a run cannot be read, and may have any."""
+    found: set[str] = set()
+    try:
+        for row in all_runs(store):
+            with as_damage(store, row.run):
+                found.update(map(settlements.key_of, PROMISES.of(load(store, row.run)).both().made))
+    except Corrupt:
+        return None
+    return found
 
 
 def _reclaim(store: StorePort) -> int:

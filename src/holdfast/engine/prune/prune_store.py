@@ -25,7 +25,7 @@ from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
 from holdfast.engine.lineage.pins import all_pins
 from holdfast.engine.memory.unindex import forget_run
-from holdfast.engine.prune.erase import delete_records
+from holdfast.engine.prune.erase import delete_records, forget_settlements
 from holdfast.engine.prune.prune_run import (
     Needs,
     Pruned,
@@ -93,6 +93,8 @@ class Sweep:
         if self._dry_run:
             return self._report(lines, before, 0, count, size)
         self._sweep_snapshots(rows)
+        if any(line.outcome == "deleted" for line in lines):
+            forget_settlements(self._store)
         self._reclaimed += reclaimed(self._store)
         return self._report(lines, before, self._size(all_rows(self._store)), count, size)
 

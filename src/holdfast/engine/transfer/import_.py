@@ -74,6 +74,8 @@ def bring_in(
     names = {place.part.run: place.name for group in places for place in group}
     # Before the first of them may act: it may recall what it has remembered.
     facts = sum(work.records.take_facts(names) for work in works)
+    for work in works:
+        work.records.take_settlements()
     written = pins = 0
     for work, group in reversed(
         [*zip(works, places, strict=True)]

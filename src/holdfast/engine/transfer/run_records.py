@@ -1,13 +1,15 @@
-"""Records of a store that belong to a run beside its journal: its facts and its pins. They travel with it.
+"""Records of a store that belong to a run beside its journal: its facts, its pins, how its promises ended.
 
-An export has them in one part, one line for each. An import and a copy write them again: a fact as memory
-takes in a fact of another store, so the newer one wins and a known one is not doubled; a pin under the name
-that its run has there. The records of the store that a run leaves stay there, because memory is the store's.
+They travel with it. An export has them in one part, one line for each. An import and a copy write them again:
+a fact as memory takes in a fact of another store, so the newer one wins and a known one is not doubled; a pin
+under the name that its run has there; how a promise ended, if that store does not know it. The records of the
+store that a run leaves stay there, because memory is the store's.
 
 Invariant: ``record_problem`` decides both what an export may hold and what an import accepts. A record that
 it refuses is left out and named, so an export that was written can always be imported.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
@@ -19,18 +21,21 @@ from holdfast import limits
 from holdfast.codec.json_lines import letter_line, read_letter
 from holdfast.core.journal.event_check import UNSOUND, time_problem
 from holdfast.core.journal.run_row_facts import names_of
+from holdfast.core.people.promises import PROMISES
 from holdfast.core.transfer.export_manifest import RECORDS
 from holdfast.engine.journal.damaged_records import find_sound
+from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import pins
 from holdfast.engine.lineage.dependents import PINS, pin_records, seq_of
 from holdfast.engine.lineage.kept_events import run_with
 from holdfast.engine.memory import facts, remember
+from holdfast.engine.people import settlements
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import HoldfastError, TooLarge
 from holdfast.model.exports import ExportedRecords, ExportedRun, Manifest
 from holdfast.model.facts import Fact
 from holdfast.model.search import BETWEEN
-from holdfast.model.store_rows import Record, RunRow
+from holdfast.model.store_rows import SETTLEMENTS, Record, RunRow
 from holdfast.stores.port import StorePort
 
 _PLACE_CHARS_MAX: Final = 1_000
@@ -117,12 +122,13 @@ def packed(
             what=f"the memory of {chain[0].run}",
             size=len(lines),
             size_max=limits.EXPORT_RECORDS_MAX,
-            unit="facts and pins",
+            unit="facts, pins and ends of promises",
         )
     lines.sort()
     data = b"".join(letter_line(key, body) + b"\n" for key, body in lines)
-    count = sum(is_fact(key) for key, _ in lines)
-    about = ExportedRecords(count, len(lines) - count, RECORDS, sha256(data).hexdigest())
+    counts = Counter(space_of(key) for key, _ in lines)
+    hashed = sha256(data).hexdigest()
+    about = ExportedRecords(counts[facts.SPACE], counts[PINS], RECORDS, hashed, counts[SETTLEMENTS])
     return Packed(about, data, tuple(losses))
 
 
@@ -145,6 +151,11 @@ def _records(
         for record in pin_records(store, run.run):
             if run.origin_seq < seq_of(record) <= run.upto_seq:
                 yield _Found(PINS, record.key, record.body, record.damage)
+    if store.scan_records(SETTLEMENTS, limit=1, damaged=True):
+        for promise in PROMISES.of(load(store, chain[0].run)).both().made:
+            found = find_sound(store, SETTLEMENTS, settlements.key_of(promise))
+            if found is not None:
+                yield _Found(SETTLEMENTS, found.key, found.body, "")
 
 
 def _as_of(
@@ -174,7 +185,16 @@ def record_problem(key: str, body: bytes, runs: Sequence[ExportedRun]) -> str:
     space, _, name = key.partition("/")
     if space == facts.SPACE:
         return _fact_problem(name, body, runs)
+    if space == SETTLEMENTS:
+        by = name.partition("@")[0]
+        is_own = by in _names_in(runs)
+        return settlements.problem_in(name, body) if is_own else f"it is about a promise of {by[:80]}"
     return _pin_problem(name, body, runs) if space == PINS else "it is neither a fact nor a pin"
+
+
+def _names_in(runs: Sequence[ExportedRun]) -> set[str]:
+    """All names that these runs have had."""
+    return {name for run in runs for name in (run.run, *run.facts.get("was", ()))}
 
 
 def _fact_problem(key: str, body: bytes, runs: Sequence[ExportedRun]) -> str:
@@ -187,7 +207,7 @@ def _fact_problem(key: str, body: bytes, runs: Sequence[ExportedRun]) -> str:
         return f"it is no fact: {error!s:.200}"
     if facts.address(fact) != key:
         return "it has the key of another fact"
-    if fact.run not in {name for run in runs for name in (run.run, *run.facts.get("was", ()))}:
+    if fact.run not in _names_in(runs):
         return f"it was made by {fact.run[:80] or 'no run'}"
     if size > limits.RECORD_SIZE_BYTES_MAX:
         return f"it has more than {limits.RECORD_SIZE_BYTES_MAX:,} bytes"
@@ -239,7 +259,7 @@ class BroughtRecords:
     def facts(self, names: Mapping[str, str] = MappingProxyType({})) -> Iterator[Fact]:
         """The facts; ``names`` are those that the exported runs have here."""
         for key, body in self._lines():
-            if is_fact(key):
+            if space_of(key) == facts.SPACE:
                 fact = facts.fact_in_body(body)
                 yield fact._replace(run=names.get(fact.run, fact.run))
 
@@ -247,12 +267,22 @@ class BroughtRecords:
         """Keep the facts here. Returns the number of those that were new or newer. Durable on return."""
         return sum(remember.take_in(self._session, fact) != "known" for fact in self.facts(names))
 
+    def take_settlements(self) -> None:
+        """Keep how promises ended, where this store does not know it. Durable on return."""
+        for key, body in self._lines():
+            if space_of(key) == SETTLEMENTS:
+                self._session.store.put_record(SETTLEMENTS, key.partition("/")[2], body, revision=0)
+
     def pins(self, run: str, name: str) -> Iterator[ExportedPin]:
         """The pins of a run's own events that are not here; ``name`` is the run's name here."""
         for key, body in self._lines():
             owner, _, seq = key.partition("/")[2].rpartition("@#")
             here = f"{name}@#{seq}"
-            if is_fact(key) or owner != run or find_sound(self._session.store, PINS, here) is not None:
+            if (
+                space_of(key) != PINS
+                or owner != run
+                or find_sound(self._session.store, PINS, here) is not None
+            ):
                 continue
             pin = loads(body)
             place = pin["place"]
@@ -278,9 +308,14 @@ def count_in(manifests: Iterable[Manifest]) -> tuple[int, int]:
     return sum(one.facts for one in found), sum(one.pins for one in found)
 
 
-def is_fact(key: str) -> bool:
-    """Whether the key of a line is that of a fact; else of a pin."""
-    return key.startswith(f"{facts.SPACE}/")
+def counts_in(about: ExportedRecords) -> Counter[str]:
+    """How many records of each space an export has."""
+    return Counter({facts.SPACE: about.facts, PINS: about.pins, SETTLEMENTS: about.settlements})
+
+
+def space_of(key: str) -> str:
+    """The record space of the key of a line."""
+    return key.partition("/")[0]
 
 
 def _shown(key: str) -> str:

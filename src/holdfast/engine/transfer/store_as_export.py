@@ -200,6 +200,7 @@ class StoreWriter:
     def _bring_records(self, records: BroughtRecords) -> None:
         """Write the facts and the pins, and look whether they are there. May raise DamagedExport."""
         records.take_facts()
+        records.take_settlements()
         for target in self._targets:
             records.make_pins(target.part.run, target.name)
         lost = next((fact.id for fact in records.facts() if is_news(self._target.store, fact)), "")

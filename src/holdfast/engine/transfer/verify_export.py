@@ -5,6 +5,7 @@ every event is intact and in its place; the blobs are exactly those that the eve
 folds. The import writes such an export without further checks.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
@@ -26,7 +27,7 @@ from holdfast.core.state.nodes import unpack_nodes
 from holdfast.core.transfer.export_manifest import MANIFEST, blob_file, child_place, files_of, read
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.state.blob_references import references_with
-from holdfast.engine.transfer.run_records import is_fact, record_problem
+from holdfast.engine.transfer.run_records import counts_in, record_problem, space_of
 from holdfast.errors import Corrupt, DamagedExport
 from holdfast.limits import BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, blobs_named, filled
@@ -231,7 +232,7 @@ def _check_records(reader: ExportReader, manifest: Manifest) -> None:
     about = manifest.records
     if about is None:
         return
-    found, counts, last = sha256(), [0, 0], ""
+    found, counts, last = sha256(), Counter[str](), ""
     for number, line in enumerate(reader.lines(about.file), 1):
         found.update(line)
         try:
@@ -244,9 +245,9 @@ def _check_records(reader: ExportReader, manifest: Manifest) -> None:
         problem = record_problem(key, body, manifest.runs)
         if problem:
             raise _damaged(reader, f"holds what cannot be: record {key[:60]!r}, {problem}")
-        counts[not is_fact(key)] += 1
+        counts[space_of(key)] += 1
         last = key
-    if (found.hexdigest(), *counts) != (about.sha256, about.facts, about.pins):
+    if found.hexdigest() != about.sha256 or counts != counts_in(about):
         raise _damaged(reader, f"was changed: {about.file} is not what the manifest says")
 
 

@@ -67,6 +67,11 @@ class MessagesSource(WireSource):
         return event.get("type") == "error"
 
     @staticmethod
+    def failure(status: int, words: str) -> Chunk:  # noqa: ARG004 - the same for all sources
+        """An event that reports that the answer has failed."""
+        return {"type": "error", "error": {"type": "api_error", "message": words}}
+
+    @staticmethod
     def encode(chunk: Chunk) -> bytes:
         """An event as its bytes."""
         return f"event: {chunk.get('type', '')}\n".encode() + b"data: " + dumps(chunk) + b"\n\n"

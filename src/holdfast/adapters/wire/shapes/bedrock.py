@@ -72,8 +72,7 @@ class ConverseSource(WireSource):
         """The answer in few events."""
         return [{"messageStart": {"role": "assistant"}}, *_events_of(value, 0), *self.closing(value)]
 
-    @staticmethod
-    def closing(value: Chunk) -> Iterable[Chunk]:
+    def closing(self, value: Chunk) -> Iterable[Chunk]:
         """The end. That of a continuation is not given by itself."""
         ended = {name: fact for name, fact in value.items() if name not in {"output", *_KEPT}}
         return [{"messageStop": ended}, {"metadata": {name: value[name] for name in _KEPT if name in value}}]

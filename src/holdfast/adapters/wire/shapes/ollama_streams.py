@@ -22,6 +22,11 @@ class LineSource(WireSource):
     _calls = 0
 
     @staticmethod
+    def failure(status: int, words: str) -> Chunk:  # noqa: ARG004 - the same for all sources
+        """A line that reports that the answer has failed."""
+        return {"error": words}
+
+    @staticmethod
     def encode(chunk: Chunk) -> bytes:
         """A line."""
         return dumps(chunk) + b"\n"
@@ -112,7 +117,11 @@ class CompletionSource(LineSource):
     """Completions of a prompt, which are one turn: an answer that was cut off begins again."""
 
     spoken = ("response", "thinking", "tool_calls")
-    can_continue = False
+
+    @property
+    def can_continue(self) -> bool:
+        """Never."""
+        return False
 
     @staticmethod
     def said_in(chunk: Chunk) -> Mapping[str, Any]:

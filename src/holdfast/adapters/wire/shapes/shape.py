@@ -96,6 +96,11 @@ class WireSource:
         return bool(event.get("error")) and event.get("type") is None
 
     @staticmethod
+    def failure(status: int, words: str) -> Chunk:
+        """An event that reports that the answer has failed, where the provider sent none that is JSON."""
+        return {"error": {"message": words, "type": "api_error", "code": status}}
+
+    @staticmethod
     def encode(chunk: Chunk) -> bytes:
         """An event as its bytes."""
         return b"data: " + dumps(chunk) + b"\n\n"

@@ -176,23 +176,22 @@ def _choice(index: int, partial: Partial) -> dict[str, Any]:
 
 
 def chunks_of_completion(completion: Mapping[str, Any], *, usage: bool = False) -> list[dict[str, Any]]:
-    """The chunks of a stream of this ``chat.completion``: each answer in one piece, its end, the usage."""
+    """The chunks of a stream of this ``chat.completion``: each answer in one piece, its end, the usage.
+
+    Each tool call is a chunk of its own, as providers send them: there are clients that read only one of a
+    chunk.
+    """
     head = {name: value for name, value in completion.items() if name not in {"choices", "usage", "object"}}
     head["object"] = "chat.completion.chunk"
     chunks: list[dict[str, Any]] = []
     for choice in completion.get("choices") or ():
         delta = {name: value for name, value in choice["message"].items() if value is not None}
-        if "tool_calls" in delta:
-            delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(delta["tool_calls"])]
-        begun = {"index": choice.get("index", 0), "delta": delta, "finish_reason": None}
-        begun["logprobs"] = choice.get("logprobs")
-        ended = {
-            "index": begun["index"],
-            "delta": {},
-            "finish_reason": choice.get("finish_reason"),
-            "logprobs": None,
-        }
-        chunks += [{**head, "choices": [begun]}, {**head, "choices": [ended]}]
+        calls = [{"tool_calls": [{"index": n, **call}]} for n, call in enumerate(delta.pop("tool_calls", ()))]
+        place = {"index": choice.get("index", 0), "finish_reason": None, "logprobs": None}
+        pieces = [{**place, "delta": delta, "logprobs": choice.get("logprobs")}]
+        pieces += [{**place, "delta": call} for call in calls]
+        pieces.append({**place, "delta": {}, "finish_reason": choice.get("finish_reason")})
+        chunks += [{**head, "choices": [piece]} for piece in pieces]
     if usage:
         chunks.append({**head, "choices": [], "usage": completion.get("usage")})
     return chunks

@@ -1,0 +1,33 @@
+"""Agents of smolagents over real HTTP, killed with SIGKILL where a seed says: at calls of the store, and inside their tools."""
+
+from pathlib import Path
+
+import pytest
+from tests.adapters.smolagents.scripted import answer_calls, answer_code
+from tests.support.model_server import Provider
+from tests.support.seeded_kills import kill_by_seeds
+
+from holdfast.testing.crash_matrix import CrashMatrix
+
+PROGRAM = Path(__file__).parent / "program.py"
+PRELOAD = ("tests.adapters.smolagents.scripted", "holdfast.adapters.smolagents")
+
+
+@pytest.mark.parametrize(
+    ("kind", "way", "seeds"),
+    [("code", "whole", 8), ("code", "streamed", 3), ("calls", "whole", 8), ("calls", "streamed", 3)],
+)
+def test_killed_by_seed(
+    matrix: CrashMatrix, provider: Provider, monkeypatch: pytest.MonkeyPatch, kind: str, way: str, seeds: int
+) -> None:
+    """No finished model call is made again, no effect is doubled or left out, and the result is the same."""
+    provider.script.answering = answer_code if kind == "code" else answer_calls
+    counts = kill_by_seeds(
+        *(matrix, provider, monkeypatch, PROGRAM, kind, way),
+        seeds=range(seeds),
+        tools=("pay", "note", "look"),
+        preload=PRELOAD,
+    )
+    print(f"\nsmolagents {kind} {way}: {counts}")
+    assert counts.kills > seeds // 2
+    assert (counts.repeated, counts.doubled, counts.missing) == (0, 0, 0)
