@@ -22,7 +22,8 @@ _ROWS: Final = (
         "holdfast.errors",
         (
             "NotRecorded AcknowledgedLost ArgumentChanged CommandFailed EffectNotMade EffectUnclaimed "
-            "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable Unjournaled"
+            "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable "
+            "Unjournaled"
         ),
     ),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
