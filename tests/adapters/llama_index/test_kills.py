@@ -19,7 +19,10 @@ PRELOAD = ("tests.adapters.llama_index.scripted", "holdfast.adapters.llama_index
 def test_killed_by_seed(
     matrix: CrashMatrix, provider: Provider, monkeypatch: pytest.MonkeyPatch, kind: str, way: str, seeds: int
 ) -> None:
-    """No finished model call is made again, no effect is doubled or left out, and the result is the same."""
+    """No finished model call is made again, no effect is doubled or left out, and the result is the same.
+
+    Planted: only the LLM durable, 7 effects doubled in 6 kills; only the tools, 10 finished calls made again in 4.
+    """
     provider.script.answering = answer_calls
     counts = kill_by_seeds(
         *(matrix, provider, monkeypatch, PROGRAM, kind, way),
