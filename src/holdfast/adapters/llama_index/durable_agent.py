@@ -39,8 +39,9 @@ def durable(what: W, *, effects: Mapping[str, Effect] | None = None) -> W:
     """
     if isinstance(what, LLM):
         return durable_llm(what)  # type: ignore[no-any-return]
-    agents: list[Any] = [what] if isinstance(what, BaseWorkflowAgent) else []
-    agents += what.agents.values() if isinstance(what, AgentWorkflow) else []
+    given: Any = what
+    agents: list[Any] = [given] if isinstance(given, BaseWorkflowAgent) else []
+    agents += given.agents.values() if isinstance(given, AgentWorkflow) else []
     if not agents:
         raise Misuse(
             problem=f"durable(...) was given a {type(what).__name__}, which is no agent of LlamaIndex",
@@ -49,7 +50,7 @@ def durable(what: W, *, effects: Mapping[str, Effect] | None = None) -> W:
     if not any(agent.tool_retriever for agent in agents):
         call_options_of([tool.metadata.name for agent in agents for tool in agent.tools or ()], effects)
     options = call_options_of(effects or (), effects)
-    for workflow in {id(one): one for one in (what, *agents)}.values():
+    for workflow in {id(one): one for one in (given, *agents)}.values():
         if _MARK not in vars(workflow):
             vars(workflow).update({_MARK: True, "run": _with_turns(workflow.run)})
             vars(workflow)["get_tools"] = _with_durable_tools(workflow.get_tools, options)

@@ -72,7 +72,7 @@ class DurableAgent:
     def _tool(self, name: str, tool: Any) -> Any:
         if isinstance(tool, DurableTool) or is_plain(tool):
             return tool
-        effects = {name: self.holdfast_effects.get(name, effect_of(tool))}
+        effects: dict[str, Effect] = {name: self.holdfast_effects.get(name, effect_of(tool))}
         call_options = call_options_of([name], effects)[name]
         return _likeness(
             tool, DurableTool, holdfast_position=self.holdfast_position, holdfast_options=call_options
