@@ -39,9 +39,9 @@ def durable(what: W, *, effects: Mapping[str, Effect] | None = None) -> W:
     """
     if isinstance(what, LLM):
         return durable_llm(what)  # type: ignore[no-any-return]
-    agents: list[Any] = [what] if isinstance(what, BaseWorkflowAgent) else []
     given: Any = what
-    agents += given.agents.values() if isinstance(what, AgentWorkflow) else []
+    agents: list[Any] = [given] if isinstance(given, BaseWorkflowAgent) else []
+    agents += given.agents.values() if isinstance(given, AgentWorkflow) else []
     if not agents:
         raise Misuse(
             problem=f"durable(...) was given a {type(what).__name__}, which is no agent of LlamaIndex",
