@@ -55,6 +55,16 @@ def test_thoughts_calls_and_signatures_are_replayed(
     assert len(provider.calls) == 1
 
 
+def test_an_answer_says_whether_it_was_replayed(plain: Any, url: str) -> None:
+    """By the headers of the response that it carries."""
+    client = holdfast.wrap(plain)
+    told = []
+    for _ in range(2):
+        with holdfast.run("a", store=url, if_finished="reopen"):
+            told.append(holdfast.replayed(client.models.generate_content(model="m", contents=ASK)))
+    assert told == [False, True]
+
+
 def test_a_continued_answer_keeps_its_thoughts_and_its_call(plain: Any, provider: Provider, url: str) -> None:
     """The part before the break and the part after it are one response."""
     provider.script.reply(
