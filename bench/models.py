@@ -21,6 +21,7 @@ def figures(place: Path) -> Iterator[Figure]:
     """Bytes of a conversation against its messages, and time against a plain step and a bare loop."""
     yield from _conversation(place)
     yield from _calls(place)
+    yield from _wrapped(place)
     yield from _pieces(place)
 
 
@@ -78,6 +79,41 @@ def _calls(place: Path) -> Iterator[Figure]:
     )
 
 
+def _wrapped(place: Path) -> Iterator[Figure]:
+    """What a wrapped client adds to its own call, with 20 messages before it, beside a read step with the same bytes."""
+    import httpx
+
+    write = prose()
+    history = [message("user", write(500)) for _ in range(20)]
+    said = {"index": 0, "finish_reason": "stop", "message": message("assistant", write(1_000))}
+    answer = {"id": "a", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
+    numbers = itertools.count()
+
+    def asked() -> list[dict[str, str]]:
+        return [*history, message("user", f"{next(numbers)}")]
+
+    def recorded(_: object) -> dict[str, Any]:
+        return answer
+
+    def send(client: httpx.Client) -> None:
+        client.post("http://provider/v1/chat/completions", json={"model": "m", "messages": asked()}).json()
+
+    below = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
+    with (
+        httpx.Client(transport=below) as plain,
+        holdfast.run("wrapped", store=place / "wrapped.db", loops=False) as run,
+    ):
+        client = holdfast.wrap(plain)
+        works = [
+            lambda: send(plain),
+            lambda: send(client),
+            lambda: run.step("read", recorded, asked()),
+        ]
+        plain_us, wrapped_us, step_us = interleaved_us(works, rounds=20, block=10)
+    facts = f"{wrapped_us:.0f} and {plain_us:.0f} µs with and without; {step_us:.0f} µs"
+    yield Figure("what a wrapped call adds / read step", (wrapped_us - plain_us) / step_us, 1.5, "×", facts)
+
+
 def _pieces(place: Path) -> Iterator[Figure]:
     """What a piece of a stream costs on its way through the journal's hands."""
 
@@ -92,5 +128,5 @@ def _pieces(place: Path) -> Iterator[Figure]:
                 pass
             taken.append((time.perf_counter() - began) / PIECES * 1e6)
     yield Figure(
-        "a piece of a stream", statistics.median(taken), 50.0, "µs", f"{PIECES:,} pieces, median of {ROUNDS}"
+        "a piece of a stream", statistics.median(taken), 15.0, "µs", f"{PIECES:,} pieces, median of {ROUNDS}"
     )
