@@ -7,10 +7,13 @@ in the server.
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Final, Literal, NamedTuple, Protocol
 
 Start = Literal["spawn", "fork"]
@@ -76,22 +79,23 @@ class Spawned:
     def run(
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, timeout_s: float
     ) -> Exit:
-        with (
-            output.open("ab") as printed,
-            subprocess.Popen(  # noqa: S603 - the caller's own script
-                [sys.executable, "-m", _CHILD, *arguments],
-                cwd=cwd,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=printed,
-            ) as child,
-        ):
+        child: subprocess.Popen[bytes] | None = None
+        with output.open("ab") as printed:
             try:
+                with _interrupted_after():
+                    child = subprocess.Popen(  # noqa: S603 - the caller's own script
+                        [sys.executable, "-m", _CHILD, *arguments],
+                        cwd=cwd,
+                        env=dict(env),
+                        stdin=subprocess.DEVNULL,
+                        stdout=printed,
+                        stderr=printed,
+                    )
                 code = child.wait(timeout_s)
             except BaseException as cut:
-                child.kill()
-                child.wait()  # not left to Popen: after Ctrl-C it would leave a zombie
+                if child is not None:
+                    child.kill()
+                    child.wait()  # else it would be left as a zombie
                 if isinstance(cut, subprocess.TimeoutExpired):
                     raise _late(arguments, timeout_s, output) from None
                 raise
@@ -156,6 +160,22 @@ class Forked:
             start_new_session=True,  # Ctrl-C in the terminal is for the test process only
         )
         return self._fork_server
+
+
+@contextmanager
+def _interrupted_after() -> Iterator[None]:
+    """Hold Ctrl-C back inside the block: there, it would leave a child behind that has begun already."""
+    if current_thread() is not main_thread():  # only the main thread is interrupted
+        yield
+        return
+    held_back: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: held_back.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if held_back:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _late(arguments: Sequence[str], timeout_s: float, output: Path) -> TimeoutError:
