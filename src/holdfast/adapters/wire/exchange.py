@@ -34,7 +34,6 @@ from holdfast.errors import UnusableAnswer
 from holdfast.model.provider_patience import Patience
 
 REPLAYED: Final = "x-holdfast-replayed"
-_DONE: Final = "[DONE]"
 _REFUSED: Final = 300
 _NOT_PASSED_ON: Final = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
 _NOT_SENT_AGAIN: Final = frozenset({"content-length", "transfer-encoding"})
@@ -246,13 +245,10 @@ class Exchange:
         decoder = self.shape.source.decoder()
         try:
             for piece in response.iter_bytes():
-                for data in decoder.feed(piece):
-                    if data.startswith(_DONE):
-                        return
-                    yield self._event(data)
-            for data in decoder.end():
-                if not data.startswith(_DONE):
-                    yield self._event(data)
+                yield from map(self._event, decoder.feed(piece))
+                if decoder.is_over:
+                    return
+            yield from map(self._event, decoder.end())
         finally:
             response.close()
 
@@ -263,12 +259,11 @@ class Exchange:
         try:
             async for piece in response.aiter_bytes():
                 for data in decoder.feed(piece):
-                    if data.startswith(_DONE):
-                        return
                     yield self._event(data)
+                if decoder.is_over:
+                    return
             for data in decoder.end():
-                if not data.startswith(_DONE):
-                    yield self._event(data)
+                yield self._event(data)
         finally:
             await response.aclose()
 

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from re import compile as pattern
 from typing import Final, Protocol
 
+_OVER: Final = "[DONE]"
 _LINE_END: Final = pattern(rb"\r\n|\r|\n")
 
 
 class Decoder(Protocol):
     """Takes the bytes as they come, and gives the data of each event once it is complete."""
+
+    is_over: bool
+    """Whether the stream has said that it is over; what comes behind that is no event."""
 
     def feed(self, data: bytes) -> Iterator[str]:
         """The events that these bytes complete."""
@@ -21,6 +25,8 @@ class Decoder(Protocol):
 
 class Lines:
     """One JSON text a line."""
+
+    is_over = False
 
     def __init__(self) -> None:
         self._rest = b""
@@ -57,16 +63,19 @@ class ServerSentEvents(Lines):
 
     def feed(self, data: bytes) -> Iterator[str]:
         """The data of the events that these bytes complete."""
-        for line in self._lines(data):
+        for line in self._lines(data) if not self.is_over else ():
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
             elif not line and self._data:
-                yield "\n".join(self._data)
-                self._data = []
+                event, self._data = "\n".join(self._data), []
+                if event.startswith(_OVER):
+                    self.is_over = True
+                    return
+                yield event
 
     def end(self) -> Iterator[str]:
         """The last event, if only the empty line behind it is missing."""
         for _ in super().end():
             return
-        if self._data:
+        if self._data and not self.is_over and not self._data[0].startswith(_OVER):
             yield "\n".join(self._data)
