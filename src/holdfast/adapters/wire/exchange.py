@@ -418,13 +418,19 @@ async def prepared(
     return {**body, shape.conversation: ready}
 
 
-def exchange_of(wire: Wire, request: Any, content: Callable[[], bytes], *, waits: bool) -> Exchange | None:
+def shape_in(request: Any) -> Shape | None:
+    """Which model call a request is, as far as its path tells; None if it is none: its body is not read."""
+    return shape_of(request.url.path) if request.method == "POST" else None
+
+
+def exchange_of(
+    wire: Wire, request: Any, shape: Shape | None, content: bytes, *, waits: bool
+) -> Exchange | None:
     """The exchange of a request; None if it is no model call."""
-    shape = shape_of(request.url.path) if request.method == "POST" else None
     if shape is None:
         return None
     try:
-        body = loads(content())
+        body = loads(content)
     except JSONDecodeError:
         return None
     return Exchange(wire, request, shape, body, waits=waits) if isinstance(body, dict) else None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from holdfast.adapters.wire.exchange import BARE, Exchange, Manner, Wire, exchange_of
+from holdfast.adapters.wire.exchange import BARE, Exchange, Manner, Wire, exchange_of, shape_in
 from holdfast.adapters.wire.framework_check import check_framework
 from holdfast.adapters.wire.provider_error import ProviderError
 from holdfast.adapters.wire.unjournaled import check_passes
@@ -100,7 +100,9 @@ class BlockingTransport:
     def handle_request(self, request: Any) -> Any:
         """Answer from the journal, or send the request and journal the answer."""
         with _errors_carried() as call:
-            exchange = exchange_of(self.wire, request, request.read, waits=False)
+            shape = shape_in(request)
+            content = request.read() if shape is not None else b""
+            exchange = exchange_of(self.wire, request, shape, content, waits=False)
             if not _is_journaled(self.wire, exchange, request):
                 return self.wire.inner.handle_request(request)
             assert exchange is not None
@@ -166,8 +168,9 @@ class AwaitedTransport:
     async def handle_async_request(self, request: Any) -> Any:
         """Answer from the journal, or send the request and journal the answer."""
         with _errors_carried() as call:
-            content = await request.aread()
-            exchange = exchange_of(self.wire, request, lambda: content, waits=True)
+            shape = shape_in(request)
+            content = await request.aread() if shape is not None else b""
+            exchange = exchange_of(self.wire, request, shape, content, waits=True)
             if not _is_journaled(self.wire, exchange, request):
                 return await self.wire.inner.handle_async_request(request)
             assert exchange is not None

@@ -14,7 +14,6 @@ from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from holdfast.adapters.wire.bedrock_client import is_bedrock, journaled_bedrock
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
 from holdfast.adapters.wire.genai_client import keep_to_httpx
 from holdfast.adapters.wire.server_probes import Prefill
@@ -70,8 +69,11 @@ def wrap(
 
         functions: Any = Functions(client, manner._replace(client="litellm"))
         return functions  # type: ignore[no-any-return]
-    if is_bedrock(client):
-        return journaled_bedrock(client, manner)  # type: ignore[no-any-return]
+    if type(client).__module__ == "botocore.client":
+        from holdfast.adapters.wire.bedrock_client import is_bedrock, journaled_bedrock
+
+        if is_bedrock(client):
+            return journaled_bedrock(client, manner)  # type: ignore[no-any-return]
     made: C = _over(client, lambda http_client: journaled(http_client, manner))
     if made is client:
         if passed is True:
@@ -83,7 +85,8 @@ def wrap(
 def replayed(answer: Any) -> bool:
     """Whether an answer came from the journal: it cost nothing, and no model was called.
 
-    Known of answers that carry their response: those of ``openai``, ``anthropic``, ``groq`` and ``genai``.
+    Known of answers that carry a mark or their response: those of ``openai``, ``anthropic``, ``groq``,
+    ``genai``, ``litellm`` and ``boto3``.
     """
     if getattr(answer, _MARK, False):
         return True

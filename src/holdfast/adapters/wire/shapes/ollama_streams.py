@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Final
 
 from orjson import dumps
 
-from holdfast.adapters.wire.framing import Lines
 from holdfast.adapters.wire.shapes.shape import Chunk, WireSource
+from holdfast.adapters.wire.stream_decoders import Lines
 from holdfast.core.llm.streams import Partial, is_whole
 
 _COUNTS: Final = ("prompt_eval_count", "eval_count")

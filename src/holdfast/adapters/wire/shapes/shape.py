@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from orjson import dumps
 
-from holdfast.adapters.wire.framing import Decoder, ServerSentEvents
+from holdfast.adapters.wire.stream_decoders import Decoder, ServerSentEvents
 from holdfast.core.llm.conversation import tag_reasoning
 from holdfast.core.llm.streams import Partial
 from holdfast.engine.sync_async import is_async

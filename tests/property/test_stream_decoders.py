@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapters.wire.framing import Lines, ServerSentEvents
+from holdfast.adapters.wire.stream_decoders import Lines, ServerSentEvents
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), min_size=1), max_size=6
