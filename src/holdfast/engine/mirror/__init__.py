@@ -1,0 +1,1 @@
+"""Mirrors: keeps the latest state and context of each run as files."""
