@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import unified_diff
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.model.artifacts import Artifact, Restored, Version
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.value_text import size
 
 DIFF_BYTES_MAX: Final = 2_000_000

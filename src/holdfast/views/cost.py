@@ -1,11 +1,12 @@
 """The usage and cost of model calls as text and as JSON. Unknown costs are marked, never shown as zero."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.budget.spending import allowed_words, known_cost, known_tokens
 from holdfast.core.text.value_text import count, money
 from holdfast.model.budget import Budget, Spent
+from holdfast.model.named_tuple import NamedTuple
 
 UNKNOWN = "?"
 

@@ -1,6 +1,6 @@
 """A difference, arranged for all surfaces, and the fields of its JSON."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.diff.diff_types import (
     Common,
@@ -15,6 +15,7 @@ from holdfast.core.diff.diff_types import (
 )
 from holdfast.core.diff.state_changes import StateChange
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.event_text import KINDS
 
 
@@ -99,6 +100,16 @@ def arrange_diff(diff: Diff) -> DiffPage:
         diff.effects,
         diff.conversation,
     )
+
+
+def loop_first(page: DiffPage) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sentences that tell of a loop, if there is one, and the others."""
+    loop = (
+        tuple(one for one in page.sentences if one.startswith(("the thought did not", "the same ")))
+        if page.repeats
+        else ()
+    )
+    return loop, tuple(one for one in page.sentences if one not in loop)
 
 
 def kind_words(kind: str) -> str:

@@ -4,9 +4,10 @@ The caller passes the bodies, because values may be in blobs, and views read no 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.event_text import describe
 from holdfast.views.steps import StepLine, list_steps
 from holdfast.views.timeline import Line, Timeline

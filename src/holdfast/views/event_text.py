@@ -5,13 +5,14 @@ name: a timeline never hides anything.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from holdfast.core.people.questions import told_end
 from holdfast.core.text.times import moment, span
 from holdfast.core.text.value_text import readable
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDED_OVER, HANDOFF, MENDED, PENDING, Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import owner_name
 from holdfast.views.value_text import (
     PRUNED,
@@ -78,13 +79,20 @@ def _run_reopened(_: Body) -> EventText:
 
 
 def _run_forked(body: Body) -> EventText:
-    return EventText("forked", f"from {body['from']} at #{body['at_seq']}{_repeats(body)}")
+    other = "; with other inputs" if "inputs" in body or "inputs_blob" in body else ""
+    place = f"from {body['from']} at #{body['at_seq']}{_asked_by(body)}"
+    return EventText("forked", f"{place}{other}{_repeats(body)}")
 
 
 def _run_rewound(body: Body) -> EventText:
     return EventText(
-        "rewound", f"to #{body['to_seq']}; {body['kept']} keeps what came after it{_repeats(body)}"
+        "rewound",
+        f"to #{body['to_seq']}{_asked_by(body)}; {body['kept']} keeps what came after it{_repeats(body)}",
     )
+
+
+def _asked_by(body: Body) -> str:
+    return f" by {one_line(str(body['by']))}" if body.get("by") else ""
 
 
 def _repeats(body: Body) -> str:
@@ -99,14 +107,14 @@ def _run_cancelled(body: Body) -> EventText:
 
 def _run_sealed(body: Body) -> EventText:
     if "handoff" in body:
-        return EventText(
-            "sealed", f"handed over to {one_line(str(body['to'])) or 'the run that accepts it'}", "doubt"
-        )
-    return EventText("moved", f"to {one_line(str(body['to']))}", "dim")
+        to = one_line(str(body["to"])) or "the run that accepts it"
+        return EventText("sealed", f"handed over to {to}{_asked_by(body)}", "doubt")
+    return EventText("moved", f"to {one_line(str(body['to']))}{_asked_by(body)}", "dim")
 
 
 def _run_unsealed(body: Body) -> EventText:
-    return EventText("taken back", f"from {one_line(str(body['from']))}" if body.get("from") else "")
+    giver = f"from {one_line(str(body['from']))}" if body.get("from") else ""
+    return EventText("taken back", f"{giver}{_asked_by(body)}".strip())
 
 
 def _attempt_started(body: Body) -> EventText:
@@ -273,6 +281,8 @@ def _message_received(body: Body) -> EventText:
 
 
 def _checkpoint(body: Body) -> EventText:
+    if body.get("by"):
+        return EventText("state edited", f"by {one_line(str(body['by']))}: {state_line(body)}")
     return EventText("checkpoint", state_line(body))
 
 
@@ -376,7 +386,10 @@ def _mark(name: str, body: Body) -> EventText:
     if name in {HANDOFF, HANDED_OVER}:
         return _handoff(name, body)
     if name == MENDED:
-        return EventText(name, one_line("; ".join(text for _, _, text in body["repairs"])), "doubt")
+        told = one_line("; ".join(text for _, _, text in body["repairs"]))
+        return EventText(
+            "messages edited" if body.get("by") else name, told, "plain" if body.get("by") else "doubt"
+        )
     if not isinstance(value, dict) or "value_blob" in body or "$" in value:
         return EventText(name, value_line(body), "dim")
     if name == "plan":

@@ -1,13 +1,14 @@
 """Handoffs and promises for people: the origin of a run's work, promises, and the content of a handoff."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.journal.fold import View
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.text.value_text import count
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.handoff import Loss, Promise, Promises
+from holdfast.model.named_tuple import NamedTuple
 
 
 class HandoffOrigin(NamedTuple):

@@ -1,9 +1,10 @@
 """Steps in doubt, with what helps a person to find out whether they happened."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import Doubt, StoppedCall, UnclaimedEffect
 from holdfast.views.value_text import one_line, readable, value_line
 

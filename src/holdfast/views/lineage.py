@@ -1,9 +1,14 @@
 """The tree of forks and handoffs as lines."""
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from holdfast.core.journal.lineage import Branch
+from holdfast.model.named_tuple import NamedTuple
+from holdfast.views.checkpoints import CheckpointLine
+
+_DOTS_APART: Final = 0.03
+"""How far two points of a lane are apart at least, as a share of the width."""
 
 
 class BranchLine(NamedTuple):
@@ -15,6 +20,65 @@ class BranchLine(NamedTuple):
     status: str
     how: str
     """``fork``, or ``handoff`` if the work was handed over; empty for the oldest."""
+
+
+class Dot(NamedTuple):
+    """A point that can be compared: its place from 0 to 1, its name in an address, and its words."""
+
+    left: float
+    place: str
+    words: str
+
+
+class LineageLane(NamedTuple):
+    """One run as a lane: from where it left the lane ``above`` (None for the oldest) to its head."""
+
+    row: int
+    above: int | None
+    left: float
+    right: float
+    line: BranchLine
+    dots: tuple[Dot, ...]
+
+
+def lineage_lanes(
+    branch: Branch,
+    lines: Sequence[BranchLine],
+    heads: Mapping[str, int],
+    points: Mapping[str, Sequence[CheckpointLine]],
+) -> list[LineageLane]:
+    """The tree as a version-control history shows it. A fork's events continue the numbers of its origin."""
+    rows = {line.run: row for row, line in enumerate(lines)}
+    above = {child.run: node.run for node in _nodes(branch) for child in node.children}
+    last = max((heads.get(line.run, 0) for line in lines), default=0) or 1
+    return [
+        LineageLane(
+            row,
+            rows[above[line.run]] if line.run in above else None,
+            line.at_seq / last if line.run in above else 0.0,
+            max(heads.get(line.run, 0), line.at_seq) / last,
+            line,
+            tuple(_dots(line, heads.get(line.run, 0), points.get(line.run, ()), last)),
+        )
+        for row, line in enumerate(lines)
+    ]
+
+
+def _nodes(branch: Branch) -> Iterable[Branch]:
+    yield branch
+    for child in branch.children:
+        yield from _nodes(child)
+
+
+def _dots(line: BranchLine, head: int, points: Sequence[CheckpointLine], last: int) -> Iterable[Dot]:
+    """Its own points, as many as can be told apart, and its head."""
+    before = -1.0
+    for point in points:
+        left = point.seq / last
+        if point.seq > line.at_seq and left - before >= _DOTS_APART and head / last - left >= _DOTS_APART:
+            yield Dot(left, f"{line.run}@#{point.seq}", point.label or f"point {point.point}")
+            before = left
+    yield Dot(max(head, line.at_seq) / last, line.run, "head")
 
 
 def branch_lines(

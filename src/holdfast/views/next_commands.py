@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
@@ -10,6 +10,7 @@ from holdfast.core.people.questions import example
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.model.event_fields import contents_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import Status, owner_name
 from holdfast.views.questions import unanswered

@@ -5,10 +5,11 @@ the item. Where names are ambiguous, the status is unknown.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from holdfast.core.reports.progress import planned
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.steps import StepLine
 
 PlanStatus = Literal["done", "under_way", "failed", "in_doubt", "not_begun", "unknown"]

@@ -1,8 +1,9 @@
 """The summary of a prune of many runs: what goes and what stays, of how many runs, and the largest ones."""
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.prune_report import Part, RunPruned
 
 _WHYS_MAX: Final = 3

@@ -1,12 +1,13 @@
 """What a run waits for: its questions with their possible answers, and times or providers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.journal.fold import View
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import offered
 from holdfast.core.people.wait_fold import WAITS
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import OpenQuestion
 from holdfast.model.waits import Waiting
 from holdfast.views.value_text import moment, one_line, readable

@@ -3,12 +3,13 @@
 ``core.resume.resume_plan`` makes the decisions.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.premises.source_change import diffs_of
 from holdfast.core.resume.resume_plan import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
 from holdfast.core.text.times import moment
 from holdfast.core.text.value_text import count, money
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Judged
 from holdfast.model.recorded_command import Command
 from holdfast.model.waits import Waiting

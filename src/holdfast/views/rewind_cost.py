@@ -1,13 +1,14 @@
 """What lies behind a point: what going back to it throws away, and which effects stay."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import since
 from holdfast.core.journal.fold import fold
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.cost import ModelCost, bill, bill_words
 from holdfast.views.next_commands import Choice, CommandBuilder
 from holdfast.views.steps import StepLine, list_steps
@@ -56,6 +57,26 @@ def rewind_cost(run: str, events: Sequence[Event], seq: int) -> RewindCost:
         sum(line.took_s or 0.0 for line in behind if line.depth == 0 and line not in effects),
         effects,
     )
+
+
+def cost_behind(
+    run: str, seq: int, later_children: Iterable[str], events_of: Callable[[str], Sequence[Event]]
+) -> RewindCost:
+    """What lies behind an event of a run, with the children that were begun behind it."""
+    # A child goes along as a whole: it is asked for again from its beginning.
+    children = tuple(rewind_cost(child, events_of(child), 0) for child in later_children)
+    return rewind_cost(run, events_of(run), seq)._replace(children=children)
+
+
+def then_words(line: StepLine, effects: str) -> str:
+    """What becomes of the same call, if the program makes it again."""
+    if effects == "again":
+        return "may happen again"
+    if line.outcome == "done" and effects == "answer":
+        return "the same call is answered from the record"
+    if line.effect != "once":
+        return "the same call is made again with its key"
+    return "you decide about the same call"
 
 
 def changed_call_choices(run: str, events: Sequence[Event], builder: CommandBuilder) -> tuple[Choice, ...]:

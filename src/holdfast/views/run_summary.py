@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.budget.budget_fold import BUDGET
@@ -15,9 +15,11 @@ from holdfast.errors import BudgetExceeded
 from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.handoff import Loss, Promises
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.recorded_command import Command
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
 from holdfast.model.store_rows import OVER, Status, owner_name
+from holdfast.views.acts import ActLine
 from holdfast.views.cost import ModelCost, bill
 from holdfast.views.event_text import describe, loop_line
 from holdfast.views.handoff import HandoffOrigin, PromiseLine, losses_of, promise_lines, taken_from
@@ -114,6 +116,8 @@ class RunSummary(NamedTuple):
     command: Command | None = None
     children: tuple[ChildLine, ...] = ()
     """Its descendants, in the order in which they began."""
+    acts: tuple[ActLine, ...] = ()
+    """What people did with it, oldest first."""
 
 
 def child_lines(run: str, overviews: Sequence[Overview]) -> tuple[ChildLine, ...]:

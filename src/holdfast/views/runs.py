@@ -1,6 +1,6 @@
 """The table of runs."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.journal.event_check import UNSOUND
@@ -9,6 +9,7 @@ from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.reports.progress import Overview, last_sign, plan_position
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.event_fields import contents_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import OVER, Liveness, Status, owner_name
 from holdfast.views.cost import bill
 from holdfast.views.handoff import taken_from

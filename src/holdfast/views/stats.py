@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.budget.spending import total
 from holdfast.core.reports.counts import AttemptStats, Failure, RunStats, Stats, ToolStats
 from holdfast.model.budget import Spent
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.cost import ModelCost, bill
 from holdfast.views.value_text import failure_line, one_line
 

@@ -6,8 +6,9 @@ repeated steps are grouped with them. What needs a person or still runs has a li
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.steps import StepLine
 from holdfast.views.value_text import one_line
 

@@ -5,11 +5,12 @@ A ``Timeline`` remembers the nesting of steps, so that lines can be made one by 
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.event_text import KINDS, Mood, describe, subject
 
 _PLACED: Final = frozenset({Kind.MARK, Kind.CHECKPOINT, Kind.WAIT_STARTED, Kind.QUESTION_ASKED})
