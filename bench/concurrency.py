@@ -3,21 +3,27 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import holdfast
 from bench.measuring import Figure
+from bench.places import in_memory
 from holdfast.engine.journal import group_commit
-from holdfast.engine.journal.journal import Draft, Journal
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import Journal
+from holdfast.stores.url import open_store
+from holdfast.testing.relay_store import Relay
 
 RUNS = 500
 STEPS = 12
 LONE_STEPS = 600
 ROUNDS = 3
+SLOWED_S = 0.03
+T = TypeVar("T")
 
 
 async def work(number: int) -> int:
@@ -48,19 +54,90 @@ def figures(place: Path) -> Iterator[Figure]:
         at_least=True,
     )
     yield _lone(place)
+    with in_memory() as memory:
+        yield _per_cpu_second(memory or place)
+        yield _loop_held(memory or place)
 
 
-def _rate(store: holdfast.Store) -> float:
+def _per_cpu_second(place: Path) -> Figure:
+    """In memory, so that nothing waits: how many steps the processor does in a second."""
+    rates: list[float] = []
+    for number in range(ROUNDS + 2):
+        with closing(holdfast.store(place / f"cpu-{number}.db")) as store:
+            rates.append(_rate(store, time.process_time))
+    return Figure(
+        f"{RUNS} async runs in memory",
+        statistics.median(rates),
+        25_000.0,
+        "steps a CPU second",
+        f"{STEPS} steps each",
+        at_least=True,
+        spread=f"{min(rates):,.0f} to {max(rates):,.0f}, {len(rates)} rounds",
+    )
+
+
+class Slow(Relay):
+    """A store each of whose calls takes 30 ms longer; it adds up how long calls have held an event loop."""
+
+    held_s = 0.0
+    longest = "none did"
+
+    def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        began = time.perf_counter()
+        time.sleep(SLOWED_S)
+        try:
+            return verb(*args, **kwargs)
+        finally:
+            if asyncio._get_running_loop() is not None:  # the call was made by the loop's own thread
+                self.held_s += time.perf_counter() - began
+                self.longest = verb.__name__
+
+
+def _loop_held(place: Path) -> Figure:
+    """Five runs with ten steps each, and a task that looks how late it is woken."""
+    port = Slow(open_store(place / "slow.db"))
+    late: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            late.append(time.perf_counter() - began - 0.001)
+
+    async def one(number: int) -> None:
+        async with holdfast.run(f"slow-{number}", store=store) as run:
+            for step in range(10):
+                await run.step("work", work, step)
+            await run.checkpoint({"number": number})
+
+    async def load() -> None:
+        ticking = asyncio.create_task(tick())
+        await asyncio.gather(*(one(number) for number in range(5)))
+        ticking.cancel()
+
+    with closing(holdfast.Store(port)) as store:
+        asyncio.run(load())
+    facts = f"calls that held it: {port.longest}; another task was woken up to {max(late) * 1e3:.0f} ms late, load included"
+    return Figure(
+        "5 async runs, store slowed by 30 ms: the loop held by store calls",
+        port.held_s * 1e3,
+        5.0,
+        "ms",
+        facts,
+    )
+
+
+def _rate(store: holdfast.Store, clock: Callable[[], float] = time.perf_counter) -> float:
     times: list[float] = []
 
     async def one(number: int) -> None:
         async with holdfast.run(f"run-{number}", store=store) as run:
             await barrier.wait()
-            began = time.perf_counter()
+            began = clock()
             for step in range(STEPS):
                 await run.step("work", work, step)
             await barrier.wait()
-            times.append(time.perf_counter() - began)
+            times.append(clock() - began)
 
     async def load() -> None:
         await asyncio.gather(*(one(number) for number in range(RUNS)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.measuring import Figure, fresh_interpreter_ms, size_on_disk
+from bench.measuring import Figure, size_on_disk
 from bench.texts import prose, turns
 
 STEPS = 250
@@ -71,7 +71,6 @@ def figures(place: Path) -> Iterator[Figure]:
     """Bytes and times of a growing conversation; what a kill repeats; what importing us costs."""
     yield from _growth(place)
     yield _repeated(place)
-    yield _cold_start()
 
 
 def _growth(place: Path) -> Iterator[Figure]:
@@ -144,10 +143,3 @@ def _repeated(place: Path) -> Figure:
         again[whose] = made["first"] + made["second"] - 2
     facts = f"of the two that were done: SqliteSaver repeats {again['langgraph']}"
     return Figure("killed inside the third tool: finished effects repeated", again["holdfast"], 0, "", facts)
-
-
-def _cold_start() -> Figure:
-    bare = "import langgraph.graph, langgraph.prebuilt, langgraph.checkpoint.sqlite"
-    alone, both = fresh_interpreter_ms([bare, f"{bare}, holdfast.adapters.langgraph"], rounds=ROUNDS)
-    facts = f"{alone:.0f} ms without, {both:.0f} ms with"
-    return Figure("importing our adapter beside LangGraph: added", (both / alone - 1) * 100, 5, "%", facts)

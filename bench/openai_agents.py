@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from bench.measuring import Figure, fresh_interpreter_ms, size_on_disk
+from bench.measuring import Figure, size_on_disk
 from bench.texts import prose, turns
 
 TURNS = 30
 ROUNDS = 3
 KILLED_AT = 3
-ADAPTER = "holdfast.adapters.openai_agents"
 PROGRAM = """
 import asyncio, sys
 from bench.openai_agents import killed
@@ -50,11 +49,6 @@ def figures(place: Path) -> Iterator[Figure]:
     size = {who: min(found) for who, found in sizes.items()}
     told = f"SQLiteSession {size['sdk']:,} bytes (items), ours {size['holdfast']:,} (items, requests, answers, calls)"
     yield Figure("Agents SDK: bytes of ours / SQLiteSession", size["holdfast"] / size["sdk"], None, "×", told)
-    # A program that keeps its runs in Holdfast has loaded it: what the adapter adds is what it loads beside that.
-    codes = ["import agents", "import agents, holdfast; holdfast.run"]
-    alone, engine, adapter = fresh_interpreter_ms([*codes, codes[1] + "; import " + ADAPTER], rounds=9)
-    told = f"import agents {alone:.0f} ms, with Holdfast {engine:.0f} ms, with the adapter {adapter:.0f} ms"
-    yield Figure("Agents SDK: cold start added by the adapter", (adapter / engine - 1) * 100, 5, "%", told)
 
 
 async def talk(who: str, database: Path, count: int, tool: Any = None) -> Any:

@@ -31,7 +31,6 @@ def figures(place: Path) -> Iterator[Figure]:
     logging_off()
     yield from _beside(place)
     yield from _killed(place)
-    yield _cold_start()
 
 
 def make_agent(text: Callable[[], str]) -> Any:
@@ -196,20 +195,3 @@ def _killed(place: Path) -> Iterator[Figure]:
     yield Figure(
         "the same, with the messages of whole turns saved", done["theirs"], None, "", json.dumps(done)
     )
-
-
-def _cold_start() -> Figure:
-    """In CPU time, the best of several: imports wait for nobody, and what else a machine does is no part of them."""
-    bare = "import holdfast; holdfast.run; from pydantic_ai import Agent"
-    codes = bare, f"{bare}; import holdfast.adapters.pydantic_ai"
-    times: dict[str, list[float]] = {code: [] for code in codes}
-    for _ in range(7):
-        for code, taken in times.items():
-            child = subprocess.Popen([sys.executable, "-c", code])
-            _, status, used = os.wait4(child.pid, 0)
-            child.returncode = status
-            assert status == 0
-            taken.append((used.ru_utime + used.ru_stime) * 1e3)
-    base_ms, with_ms = (min(times[code]) for code in codes)
-    facts = f"imports: {base_ms:.0f} ms without the adapter, {with_ms:.0f} ms with it"
-    return Figure("cold start with the Pydantic AI adapter / without", with_ms / base_ms, 1.05, "×", facts)

@@ -38,7 +38,7 @@ def figures(place: Path) -> Iterator[Figure]:
     For the record, one that was saved only once, at its end: its nodes lie in a few large packs, which load in half the
     time, while there are as many events to verify and fold. So the ratio is another one, though a resume is faster.
     """
-    yield _figure(place / "grown.db", "5 MB grown over 1,000 checkpoints", CHECKPOINTS, 3.0)
+    yield _figure(place / "grown.db", "5 MB grown over 1,000 checkpoints", CHECKPOINTS, 2.5)
     yield _figure(place / "whole.db", "5 MB checkpointed once", 1, None)
 
 

@@ -124,3 +124,9 @@ def no_patience_with_outcomes(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "OUTCOME_HOLD_S", 0.0)
         yield
+
+
+@pytest.fixture
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, no intent of a read waits so long for its outcome that it is written by itself."""
+    monkeypatch.setattr("holdfast.engine.journal.journal.watch", lambda journal: None)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from holdfast.adapters.wire import replayed, wrap
     from holdfast.api.agent import Agent, agent
     from holdfast.api.async_run import AsyncRun
     from holdfast.api.enter import current, run
     from holdfast.api.run import Run
+    from holdfast.api.store.hooks import hook, read_webhook
     from holdfast.api.store.store import Store, store
     from holdfast.api.tool import Tool, tool, tools
     from holdfast.api.worker import Worker, worker
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
         BadName,
         BadOption,
         BadPrices,
+        BadSignature,
         BadUrl,
         BudgetExceeded,
         Cancelled,
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         ImportClash,
         InputsChanged,
         InvalidHistory,
+        LabelTaken,
         LeaseLost,
         Looping,
         Misuse,
@@ -109,6 +114,7 @@ if TYPE_CHECKING:
         Unjournaled,
         UnknownArtifact,
         UnknownFact,
+        UnknownHook,
         UnknownPoint,
         UnknownQuestion,
         UnknownRun,
@@ -119,9 +125,11 @@ if TYPE_CHECKING:
     from holdfast.model.budget import Budget, Spent
     from holdfast.model.facts import Fact, Hit, Recalled, UnreadValue
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
+    from holdfast.model.hooks import Hook, Notice
     from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, ephemeral
     from holdfast.model.provider_patience import Patience
+    from holdfast.model.recorded_value import Recorded
     from holdfast.model.retention import Keep, Retention
     from holdfast.model.verdicts import Done, NotDone, Unknown
 
@@ -147,6 +155,7 @@ __all__ = [
     "BadName",
     "BadOption",
     "BadPrices",
+    "BadSignature",
     "BadUrl",
     "Budget",
     "BudgetExceeded",
@@ -175,10 +184,12 @@ __all__ = [
     "HandleClosed",
     "Hit",
     "HoldfastError",
+    "Hook",
     "ImportClash",
     "InputsChanged",
     "InvalidHistory",
     "Keep",
+    "LabelTaken",
     "LeaseLost",
     "LoopPolicy",
     "Looping",
@@ -195,6 +206,7 @@ __all__ = [
     "NotDurable",
     "NotRecorded",
     "NotStorable",
+    "Notice",
     "OutOfDescriptors",
     "Parked",
     "PathRefused",
@@ -207,6 +219,7 @@ __all__ = [
     "PruneMismatch",
     "QuestionExpired",
     "Recalled",
+    "Recorded",
     "ReplayedFailure",
     "Retention",
     "Run",
@@ -241,6 +254,7 @@ __all__ = [
     "Unknown",
     "UnknownArtifact",
     "UnknownFact",
+    "UnknownHook",
     "UnknownPoint",
     "UnknownQuestion",
     "UnknownRun",
@@ -253,6 +267,8 @@ __all__ = [
     "agent",
     "current",
     "ephemeral",
+    "hook",
+    "read_webhook",
     "register",
     "replayed",
     "run",
@@ -295,6 +311,7 @@ _ROOMS = {
         "BadName",
         "BadOption",
         "BadPrices",
+        "BadSignature",
         "BadUrl",
         "BudgetExceeded",
         "Cancelled",
@@ -321,6 +338,7 @@ _ROOMS = {
         "ImportClash",
         "InputsChanged",
         "InvalidHistory",
+        "LabelTaken",
         "LeaseLost",
         "Looping",
         "Misuse",
@@ -368,6 +386,7 @@ _ROOMS = {
         "Undeliverable",
         "Unjournaled",
         "UnknownFact",
+        "UnknownHook",
         "UnknownPoint",
         "UnknownQuestion",
         "UnknownRun",
@@ -404,6 +423,7 @@ _ROOMS = {
         "UnreadValue",
     ),
     "model.provider_patience": ("Patience",),
+    "model.recorded_value": ("Recorded",),
     "model.retention": (
         "Keep",
         "Retention",
@@ -412,6 +432,14 @@ _ROOMS = {
         "Done",
         "NotDone",
         "Unknown",
+    ),
+    "api.store.hooks": (
+        "hook",
+        "read_webhook",
+    ),
+    "model.hooks": (
+        "Hook",
+        "Notice",
     ),
     "api.store.store": (
         "Store",
@@ -432,11 +460,23 @@ _ROOMS = {
 def __getattr__(name: str) -> Any:
     for room, names in _ROOMS.items():
         if name in names:
-            from importlib import import_module
-
-            value = globals()[name] = getattr(import_module(f"holdfast.{room}"), name)
+            value = globals()[name] = getattr(_loaded(f"holdfast.{room}"), name)
             return value
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def _loaded(module: str) -> "ModuleType":
+    """The module. The garbage collector waits meanwhile: it would scan new classes again and again."""
+    import gc
+    from importlib import import_module
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -20,6 +20,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── PathRefused                  a path that leads out of the run's workspace
     │   ├── BadHandoff                   a document that is not a handoff, or was changed
     │   ├── BadAnswer                    an answer that does not fit the question
+    │   ├── BadSignature                 a webhook that was not signed with the secret, or was changed
+    │   ├── UnknownHook                  the store has no such hook
     │   ├── NoCurrentRun                 a tool or current() outside of a run's context
     │   ├── NeverAwaited                 a call of an async run without await
     │   ├── ArgumentChanged              a step changed what it was given; only if strict
@@ -42,7 +44,8 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── ChainMoved                   another writer has continued the same checkpoint
     │   ├── InputsChanged                other inputs or another goal under the same id
     │   ├── UnknownPoint                 no such point, event or label in the run
-    │   ├── AmbiguousLabel               several checkpoints have it
+    │   ├── AmbiguousLabel               several points have it
+    │   ├── LabelTaken                   another point has it, or the program gave it
     │   ├── PointPruned                  a point that was recorded, and then removed
     │   ├── PruneMismatch                pruning would have changed what it must keep
     │   ├── UnknownArtifact              no such file or version, or no copy of it
@@ -283,6 +286,22 @@ class BadAnswer(Misuse):
     offered: str
 
 
+class BadSignature(Misuse):
+    """A webhook that was not signed with this secret, was changed on its way, or was signed long ago."""
+
+    says = "the request {problem}"
+    advises = "answer 400 and do nothing; hook and receiver need the same secret, and clocks that agree"
+
+
+class UnknownHook(Misuse):
+    """The store has no such hook."""
+
+    says = "there is no hook {hook} in {store}"
+    advises = "`holdfast hooks` lists them"
+    hook: str
+    store: str
+
+
 class NoCurrentRun(Misuse):
     """There is no run in this context."""
 
@@ -488,13 +507,23 @@ class UnknownPoint(RunRefused):
 
 
 class AmbiguousLabel(RunRefused):
-    """Several checkpoints of the run have this label."""
+    """Several points of the run have this label."""
 
-    says = "run {run} has several checkpoints labelled {label!r}: points {points}"
-    advises = "name the point instead, like {run}@{last_point}; `holdfast checkpoints {run}` lists them"
+    says = "run {run} has several places labelled {label!r}: points {points}"
+    advises = "name the point instead, like {run}@{last_point}; `holdfast label {run}` lists them"
     label: str
     points: str
-    last_point: int
+    last_point: str
+
+
+class LabelTaken(RunRefused):
+    """Another point of the run has this label, or its program has given it."""
+
+    says = "run {run} has a label {label!r} already: {place}, from {by}"
+    advises = "choose another name; `holdfast label {place} --remove` takes one back that a person gave"
+    label: str
+    place: str
+    by: str
 
 
 class PointPruned(RunRefused):
@@ -643,7 +672,7 @@ class NewerFormat(StoreError):
 
 
 class NotDurable(StoreError):
-    """A network file system: its locks and syncs do not give the guarantees that SQLite needs."""
+    """What is written there would not survive: on a network file system, or in a deleted file."""
 
     advises = "keep the file on a local disk, or use a server store"
 

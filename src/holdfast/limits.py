@@ -11,6 +11,12 @@ STEP_NAME_CHARS_MAX: Final = 200
 LABEL_CHARS_MAX: Final = 100
 KEY_CHARS_MAX: Final = 500
 
+# acts of people
+ACTS_KEPT: Final = 200
+"""Of one run: prunes, exports, handoffs, and pins and labels taken back. The oldest goes first."""
+ACT_TEXT_CHARS_MAX: Final = 500
+"""For the person's name, and for what the act was about."""
+
 # memory
 SCOPE_CHARS_MAX: Final = 200
 """For a fact's scope, and for each of its tags."""
@@ -174,6 +180,8 @@ STATE_MEMORY_NODES_MAX: Final = 500_000
 """How many stored parts one attempt remembers before it forgets all and starts again."""
 
 # context
+CONTEXT_TOKENS: Final = 2_000
+"""The length of a context where the program names none."""
 CONTEXT_VALUE_BYTES_MAX: Final = 1_000_000
 """For a longer result, a context only has the size."""
 CONTEXT_READ_BYTES_MAX: Final = 16_000_000
@@ -241,9 +249,38 @@ PREMISE_TEXT_CHARS_MAX: Final = 4_000
 """The source of a function and of what it uses that is kept with it, to show what changed."""
 PREMISE_REACH_S: Final = 2.0
 """How long an endpoint gets to accept a connection."""
+INTENT_WAITS_S: Final = 0.005
+"""How often waiting intents of ``read`` steps are looked at: the second look writes them."""
+DEFERRED_MAX: Final = 16
+DEFERRED_BYTES_MAX: Final = 16_000
+"""How many intents wait for an outcome, and how large each may be: they are one append with it."""
+HOLDER_ENDS_S: Final = 5.0
+"""How long a killed process gets to be gone: the kernel frees its memory first, and its locks after that."""
 CLOCK_BACK_S: Final = 5.0
 """A clock that is behind the last record by less is not told: machines that share a store differ by that."""
 
 AUTOSAVE_EVERY_S: Final = 60.0
 AUTOSAVE_EVERY_STEPS: Final = 3
 """How often ``run.autosave`` saves where the program does not say."""
+
+# hooks and mirrors
+HOOKS_MAX: Final = 100
+"""How many hooks a store may have."""
+HOOK_TIMEOUT_S: Final = 10.0
+"""How long one try of a delivery may take, unless ``timeout_s=`` says otherwise."""
+HOOK_WAIT_S: Final = 5.0
+"""How long leaving a run's block waits for the notices of its end."""
+HOOK_TRIES_MAX: Final = 10
+HOOK_PAUSE_S: Final = 5.0
+HOOK_PAUSE_S_MAX: Final = 21_600.0
+"""A failed delivery is tried again after the first pause; each later pause is four times as long."""
+HOOK_LOG_S: Final = 2_592_000.0
+"""How long ended deliveries stay in ``holdfast hooks log``."""
+HOOK_POLL_S: Final = 2.0
+"""How often ``holdfast hooks deliver --follow`` looks; a worker looks as often while it has hooks."""
+NOTICE_TEXT_CHARS_MAX: Final = 2_000
+"""What a notice has of a question, of what it is about, of a goal and of an error."""
+MIRROR_PAUSE_S: Final = 0.2
+"""A mirror writes the files of a run at most this often, and at the end."""
+MIRROR_WAIT_S: Final = 5.0
+"""How long leaving a run's block waits for its mirror."""

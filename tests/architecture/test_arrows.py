@@ -36,15 +36,17 @@ LAYERS: dict[str, set[str]] = {
     "stores": {"clock"},
     "engine": {"core", "codec", "clock", "embedding", "stores.port", "stores.own_files"},
     "api": {"engine", "core", "codec", "clock", "embedding", "exports", "stores.url", "stores.port"},
-    "adapters": {"api", "engine", "core", "codec"},
+    "adapters": {"api", "engine", "core", "codec", "proxy.listener", "proxy.providers", "proxy.relay"},
     "views": {"core"},
     "mcp": {"api", "views", "core", ""},
+    "ui": {"api", "views", "core"},
     "proxy": {"adapters", "api", "engine"},
     "cli": {
         "adapters.langgraph.thread_import",
         "api",
         "mcp",
         "proxy",
+        "ui",
         "views",
         "core",
         "clock",
@@ -100,8 +102,11 @@ HEAVY = {
     "botocore": {"adapters", "stores"},
     "pydantic": {"mcp"},
     "openai": {"adapters"},
+    "agent_framework": {"adapters"},
     "agents": {"adapters"},
+    "claude_agent_sdk": {"adapters"},
     "crewai": {"adapters"},
+    "google": {"adapters"},
     "langchain_core": {"adapters"},
     "langgraph": {"adapters"},
     "llama_index": {"adapters"},
@@ -113,7 +118,9 @@ HEAVY = {
     "smolagents": {"adapters"},
     "pytest": {"testing"},
     "httpx": {"adapters", "proxy"},
-    "uvicorn": {"mcp", "proxy"},
+    "uvicorn": {"mcp", "proxy", "ui"},
+    "starlette": {"mcp", "ui"},
+    "jinja2": {"ui"},
     "strands": {"adapters"},
 }
 
@@ -129,6 +136,18 @@ def test_heavy_parts_stay_in_their_rooms() -> None:
             for name in names:
                 rooms = HEAVY.get(name.split(".")[0])
                 assert rooms is None or room in rooms, f"{path}: {name} belongs in {rooms}"
+
+
+def test_named_tuples_are_made_in_one_way() -> None:
+    """``typing.NamedTuple`` compiles a constructor for each class, in every process that loads it."""
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom) and node.module in ("typing", "collections")
+        if {"NamedTuple", "namedtuple"} & {alias.name for alias in node.names}
+    }
+    assert found == {"model/named_tuple.py"}
 
 
 def test_the_model_does_no_io() -> None:
@@ -162,11 +181,11 @@ KERNEL = {
 FEATURES = {
     "core": (
         "text", "drift", "artifacts", "lineage", "loops", "queue", "state", "threads", "llm", "people", "premises", "memory",
-        "budget", "diff", "reports", "context", "prune", "resume", "transfer",
+        "budget", "diff", "reports", "context", "prune", "resume", "transfer", "hooks", "mirror",
     ),
     "engine": (
         "drift", "budget", "loops", "people", "premises", "state", "damage", "queue", "lineage", "memory", "context", "llm",
-        "prune", "threads", "transfer", "artifacts", "resume",
+        "prune", "threads", "transfer", "artifacts", "resume", "hooks", "mirror", "edits",
     ),
 }  # fmt: skip
 """A feature knows the kernel and the features before it: so there are no cycles."""

@@ -28,7 +28,11 @@ SEARCHES = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 OTHERS = {
     "core/transfer/moves.py",  # a record's
     "core/journal/event_check.py",  # a letter's
+    "engine/lineage/pins.py",  # a record's
     "engine/resume/recorded_command.py",  # a record's
+    "engine/hooks/delivery_records.py",  # a record's
+    "engine/hooks/store_hooks.py",  # a record's
+    "api/store/hooks.py",  # a request's
     "codec/json_lines.py",  # a line's, before it is known what it is the body of
     "engine/memory/facts.py",  # a fact's
     "engine/transfer/verify_export.py",  # a letter's

@@ -15,6 +15,10 @@ SPACES = {
     "pruning": "pins",
     "trusts": "queue",
     "settlements": "promises",
+    "noticed": "hooks",
+    "deliveries": "hooks",
+    "delivered": "hooks",
+    "acts": "acts",
 }
 """What the records under a run's name belong to."""
 

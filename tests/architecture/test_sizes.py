@@ -12,7 +12,7 @@ EVERYTHING = sorted(
 )
 
 MODULE_LINES_MAX = 500
-WHOLE_TREE_LINES_MAX = 1100
+WHOLE_TREE_LINES_MAX = 1150
 """``errors.py`` holds every error there is, so that the tree can be read in one place: it grows with the house."""
 FUNCTION_LINES_MAX = 70
 

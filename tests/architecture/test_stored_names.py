@@ -24,7 +24,10 @@ FROZEN = Path(__file__).parents[1] / "migrations" / "golden" / "format-1" / "nam
 NEVER_LOADED = (
     "holdfast.testing",
     "holdfast.cli",
+    "holdfast.adapters.agent_framework",
+    "holdfast.adapters.claude_agent_sdk",
     "holdfast.adapters.crewai",
+    "holdfast.adapters.google_adk",
     "holdfast.adapters.llama_index",
     "holdfast.adapters.smolagents",
     "holdfast.adapters.strands",

@@ -69,7 +69,7 @@ def test_an_answer_is_told_back_and_taken_in(asking: "Shop") -> None:
     again = asking("answer", "bills", "q1", "yes")
     assert (again.code, again.err.splitlines()[0]) == (
         1,
-        "error: question q1 of run bills is already answered: an answer waits in its inbox",
+        "error: question q1 of run bills is already answered: an answer by kim waits in its inbox",
     )
     asking.work("bills", "ask", BEGUN + 60)
     log = re.sub(" +", " ", asking("log", "bills", "--kind", "question").out)

@@ -178,7 +178,7 @@ def test_a_damaged_event(own_shop: "Shop") -> None:
     [
         ("debt-cycles@99", "run debt-cycles has no point 99; its last is 6"),
         ("debt-cycles@#99", "run debt-cycles has no event #99; its last is #21"),
-        ("debt-cycles@final", "run debt-cycles has no checkpoint labelled 'final'"),
+        ("debt-cycles@final", "run debt-cycles has no point labelled 'final'"),
     ],
 )
 def test_a_place_that_is_not_there(shop: "Shop", place: str, problem: str) -> None:

@@ -1,5 +1,6 @@
 """``holdfast export``, ``import`` and ``erase``."""
 
+import getpass
 import json
 import os
 import pty
@@ -72,7 +73,8 @@ def test_export_moves(own_shop: "Shop", tmp_path: Path) -> None:
     )
     assert "deep  sealed" in own_shop("runs").out
     assert "it no longer acts here" in own_shop("show", "deep").out
-    assert own_shop("log", "deep", "--tail", "1").out.split()[2:] == ["moved", "to", "HERE/x.holdfast"]
+    log = own_shop("log", "deep", "--tail", "1").out.split()[2:]
+    assert log == ["moved", "to", "HERE/x.holdfast", "by", getpass.getuser()]
     assert own_shop("resume", "--last").code == 1
 
 

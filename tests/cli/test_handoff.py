@@ -72,7 +72,12 @@ def test_a_run_in_doubt_is_handed_over_and_goes_on_in_another_store(own_shop: "S
 
     back = own_shop("handoff", "debt-cycles", "--unseal")
     assert (back.code, "taken back  debt-cycles" in back.out) == (0, True)
-    assert own_shop("show", "debt-cycles").out.count("handed over to writer") == 0
+    now, _, acts = own_shop("show", "debt-cycles").out.partition("\nPeople\n")
+    assert now.count("handed over to writer") == 0
+    assert [line.split()[4:7] for line in acts.splitlines()[:2]] == [
+        ["sealed", "handed", "over"],
+        ["taken", "back", "from"],
+    ]
     own_shop("handoff", "debt-cycles", "--to", "again", "--seal", "--out", "again.json")
     tree = own_shop("accept", "again.json", "--as", "here")
     assert tree.code == 0

@@ -174,3 +174,72 @@ def test_a_dry_run_counts_the_children_that_go_along(own_shop: "Shop") -> None:
     assert (
         own_shop.store.later_children(place) == own_shop.store.rewind(place).later_children == ("talk/late",)
     )
+
+
+def prepare_state(shop: "Shop") -> None:
+    """A run that restores its state and keeps its messages."""
+    with holdfast.run("debate", store=shop.store, inputs={"topic": "debt"}) as run:
+        run.restore(None)
+        run.messages.append({"role": "user", "content": "why?"})
+        run.checkpoint({"round": 1, "notes": ["one"]})
+        run.close()
+
+
+def test_a_fork_with_edits_says_before_what_it_changes(own_shop: "Shop") -> None:
+    """Path by path, and what the program makes of it. What is printed as editable can be given back."""
+    prepare_state(own_shop)
+    form = json.loads(own_shop("fork", "debate@1", "--editable").out)
+    assert (form["inputs"], form["state"]) == ({"topic": "debt"}, {"round": 1, "notes": ["one"]})
+    assert [one["content"] for one in form["messages"]] == ["why?"]
+    edits = [
+        "--state",
+        json.dumps({**form["state"], "round": 7}),
+        "--inputs",
+        '{"topic": "credit"}',
+        "--message",
+        '0={"role": "user", "content": "how?"}',
+    ]
+    told = own_shop("fork", "debate@1", "--as", "b", *edits, "--dry-run")
+    assert told.code == 0
+    assert told.out.endswith(
+        dedent("""\
+
+        Other inputs
+          topic: "debt" → "credit"
+          A script that names its inputs must be started with these, or it is refused (InputsChanged).
+
+        Other state
+          round: 1 → 7
+          run.restore() returns it, and the program continues from there.
+
+        Other message 0
+          content: "why?" → "how?"
+          The program begins with it when it restores its state; models are asked with it from there.
+        """)
+    )
+    assert "b" not in {info.run for info in own_shop.store.runs()}
+    made = own_shop("fork", "debate@1", "--as", "b", *edits, "--by", "ada")
+    assert "edited  state: run.restore() returns it" in made.out
+    with holdfast.run("b", store=own_shop.store, inputs={"topic": "credit"}) as run:
+        assert run.restore() == {"round": 7, "notes": ["one"]}
+        assert run.messages[0]["content"] == "how?"
+    assert "state edited" in own_shop("log", "b").out
+    assert "ada" in own_shop("show", "b").out
+
+
+def test_edits_that_are_no_json_or_no_use_are_refused(own_shop: "Shop") -> None:
+    """Misuse for what was typed wrong; a refusal for what no program would see."""
+    prepare_state(own_shop)
+    (own_shop.beside / "state.json").write_text('{"round": 3}')
+    for words in (
+        ["--state", "{"],
+        ["--state", "@nothing.json"],
+        ["--message", "first={}"],
+        ["--message", "0=}"],
+    ):
+        assert own_shop("fork", "debate@1", "--as", "b", *words).code == 2, words
+    assert own_shop("fork", "debate@1").code == 2
+    refused = own_shop("fork", "debate@1", "--as", "b", "--message", '3={"role": "user", "content": "x"}')
+    assert (refused.code, "has no message 3 there" in refused.err) == (2, True)
+    made = own_shop("fork", "debate@1", "--as", "b", "--state", f"@{own_shop.beside}/state.json", "--json")
+    assert json.loads(made.out)["edits"][0]["after"] == {"round": 3}

@@ -62,9 +62,9 @@ def test_what_is_left_alone_is_said(own_shop: "Shop") -> None:
 def test_pins(own_shop: "Shop") -> None:
     """Listed when they change; what is gone cannot be pinned, what is not pinned not be let go."""
     prepare(own_shop)
-    assert own_shop("prune", "--pin", "talk@3").out == dedent("""\
-        PINNED  EVENT  OF RUN
-        talk@3     #8  talk
+    assert own_shop("prune", "--pin", "talk@3", "--by", "ada").out == dedent("""\
+        PINNED  EVENT  OF RUN  BY
+        talk@3     #8  talk    ada
         """)
     own_shop("prune", "talk", "--keep-checkpoints", "1")
     assert [e.seq for e in own_shop.store.events("talk") if b'"state":' in e.body] == [6, 8, 14]

@@ -1,12 +1,14 @@
 """How many requests it takes: what is asked again and again must not cost more the longer it is asked, or the more there is."""
 
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.aws.proxy import Proxy, proxy_to
+from tests.support.aws.proxy import CUT_AFTER, Proxy, proxy_to
 from tests.support.aws.server import table_for
 
+import holdfast
 from holdfast.clock import SystemClock
 from holdfast.model.store_rows import Cursor, inbox_space
 from holdfast.stores.dynamodb.store import DynamoStore
@@ -102,3 +104,68 @@ def test_forks_from_before_there_were_notes_are_found(store: DynamoStore, proxy:
     before = proxy.seen.copy()
     assert [row.run for row in store.list_forks("r", limit=2)] == ["a", "b"]
     assert proxy.seen - before == {"GetItem": 1, "Query": 1, "BatchGetItem": 1}
+
+
+# -- a run ----------------------------------------------------------------------------------------------------
+
+
+def test_entering_a_new_run(store: DynamoStore, proxy: Proxy) -> None:
+    """Its row and the table's format; the run, its lease and its start are written; letters and hooks are looked for.
+
+    It was 19: the row was read ten times, and what this process had just written was read back.
+    """
+    first, handle = spent(proxy), holdfast.Store(store)
+    run = holdfast.run("r", store=handle).open()
+    assert first() == {"BatchGetItem": 1, "TransactWriteItems": 2, "UpdateItem": 1, "Query": 2}
+    leaving = spent(proxy)
+    run.close()
+    assert leaving() == {"GetItem": 1, "TransactWriteItems": 2}
+    second = spent(proxy)
+    holdfast.run("s", store=handle).open().close()
+    assert second().total() == 5 + 3, "the format and the hooks of a table are known by then"
+
+
+def test_resuming_a_run(store: DynamoStore, proxy: Proxy) -> None:
+    """The row, the lease, the events with a look at the row behind them, the letters, and the new attempt."""
+    handle = holdfast.Store(store)
+    with pytest.raises(ZeroDivisionError), holdfast.run("r", store=handle) as run:
+        run.step("work", str, 1)
+        raise ZeroDivisionError
+    resuming = spent(proxy)
+    run = holdfast.run("r", store=handle).open()
+    assert resuming() == {"GetItem": 2, "UpdateItem": 1, "Query": 2, "TransactWriteItems": 1}
+    step = spent(proxy)
+    assert run.step("work", str, 1) == "1"
+    assert step() == {}
+    run.close()
+
+
+def test_an_append_of_two_events_is_one_request(store: DynamoStore, proxy: Proxy) -> None:
+    """As a read step makes one; and so are two such appends of different runs."""
+    fence, other = held(store), held(store, "other")
+    alone = spent(proxy)
+    append(store, an_append("r", fence, 0, 2))
+    assert alone() == {"TransactWriteItems": 1}
+    together = spent(proxy)
+    store.append([an_append("r", fence, 2, 2), an_append("other", other, 0, 2)])
+    assert together() == {"TransactWriteItems": 1}
+
+
+def test_a_lease_whose_answer_was_lost_is_ours(store: DynamoStore, proxy: Proxy) -> None:
+    """The request is repeated and refused by its own success: the row tells whose taking it was."""
+    store.create_run(a_run("r"))
+    proxy.faults["UpdateItem"] = [CUT_AFTER]
+    grant = store.acquire("r", at=AT, lease_s=30.0)
+    assert grant.granted
+    found = store.find_run("r")
+    assert found is not None
+    assert found.lease == grant.lease
+    assert not store.acquire("r", at=AT, lease_s=30.0).granted, (
+        "another taking of this process is another one"
+    )
+
+
+def spent(proxy: Proxy) -> Callable[[], Counter[str]]:
+    """The requests since now, by operation."""
+    before = proxy.seen.copy()
+    return lambda: proxy.seen - before

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from holdfast.errors import NewerFormat, NotAStore, NotDurable, StoreUnavailable
+from holdfast.model.store_rows import Cursor
 from holdfast.stores.sqlite import SqliteStore, connection, create
 from holdfast.stores.sqlite.file_system import NETWORK, filesystem_of
 from holdfast.testing.store_rules.builders import AT, a_run, an_append, an_event, append, held
@@ -81,7 +82,7 @@ def test_the_header_tells_whose_file_it_is(store: SqliteStore) -> None:
     assert reading.pragma("user_version") == 2
     assert reading.pragma("auto_vacuum") == 2
     store.close()  # closing a plain descriptor of an open database would drop its locks
-    assert store.path.read_bytes()[68:72] == b"HOLD"
+    assert Path(store.path).read_bytes()[68:72] == b"HOLD"
 
 
 # -- permissions and syncs --------------------------------------------------------------------------------------
@@ -113,7 +114,9 @@ def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
 def test_new_names_are_synced_into_their_directories(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each new directory into its parent, and the file's own directory after the file has its name."""
     synced: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(create, "sync_directory", lambda directory: synced.append((directory, path.exists())))
+    monkeypatch.setattr(
+        create, "sync_directory", lambda directory: synced.append((Path(directory), path.exists()))
+    )
     SqliteStore(path).close()
     assert synced == [
         (path.parents[2], False),
@@ -248,7 +251,7 @@ def test_a_symlink_leads_to_the_one_file(path: Path, tmp_path: Path) -> None:
     link.symlink_to(path)
     store = SqliteStore(link)
     held(store)
-    assert store.path == path
+    assert store.path == str(path)
     assert not (tmp_path / "link.db-wal").exists()
     store.close()
 
@@ -277,7 +280,7 @@ def test_a_crash_during_creation_leaves_no_half_made_store(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", crash)
+        patched.setattr(os, "replace", crash)
         with pytest.raises(KeyboardInterrupt):
             SqliteStore(path)
     assert not path.exists()
@@ -317,6 +320,18 @@ def test_processes_that_create_the_same_store_at_once_all_succeed(path: Path) ->
     store = SqliteStore(path)
     assert sorted(row.run for row in store.list_runs(limit=10)) == ["r0", "r1", "r2", "r3"]
     store.close()
+
+
+def test_who_waits_for_a_change_notices_that_the_file_is_gone(path: Path, store: SqliteStore) -> None:
+    """A file that was deleted never changes, and can still be read: a page over it stayed silent for ever."""
+    held(store)
+    row = store.find_run("r")
+    assert row is not None
+    cursors = {"r": Cursor(row.lease.fence, row.head, 0)}
+    assert not store.wait(cursors, timeout_s=0)
+    path.rename(path.with_name("elsewhere"))
+    with pytest.raises(StoreUnavailable, match="moved or deleted"):
+        store.wait(cursors, timeout_s=0)
 
 
 @pytest.mark.parametrize("fate", ["deleted", "replaced"])
@@ -402,7 +417,7 @@ def test_a_store_in_memory_backed_files_is_warned_about() -> None:
 
 def test_the_examination_tells_what_it_looked_at(store: SqliteStore) -> None:
     """Version, settings, file system, space, sync time, WAL, structure, events, runs, records, blobs; and leaves nothing behind."""
-    before = sorted(entry.name for entry in store.path.parent.iterdir())
+    before = sorted(entry.name for entry in Path(store.path).parent.iterdir())
     store.create_run(a_run("r"))
     subjects = [finding.subject for finding in store.examine()]
     assert subjects == [
@@ -420,7 +435,7 @@ def test_the_examination_tells_what_it_looked_at(store: SqliteStore) -> None:
         "addresses",
         "heads",
     ]
-    assert sorted(entry.name for entry in store.path.parent.iterdir()) == before
+    assert sorted(entry.name for entry in Path(store.path).parent.iterdir()) == before
 
 
 WRITES_AND_EXITS = """

@@ -314,13 +314,16 @@ def test_a_turn_that_cannot_be_had_for_lack_of_memory_is_waited_for(
 ) -> None:
     """And where there is none in time, the store is busy: no raw OSError."""
     fence = held(store, "a")
-    turn = store._database.locks.turn
-    taken = turn.try_lock
+    locks = store._database.locks
+    taken = locks.turn.try_lock
     failing = no_memory(2, taken)
-    monkeypatch.setattr(store._database.locks, "turn", Turn(failing))
+    monkeypatch.setattr(locks, "take_turn", failing)
+    monkeypatch.setattr(locks, "turn", Turn(failing))
     assert store.append([an_append("a", fence, 0)]) == [Appended(1)]
     monkeypatch.setattr(limits, "BUSY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(store._database.locks, "turn", Turn(no_memory(1_000_000, taken)))
+    failing = no_memory(1_000_000, taken)
+    monkeypatch.setattr(locks, "take_turn", failing)
+    monkeypatch.setattr(locks, "turn", Turn(failing))
     with pytest.raises(StoreBusy):
         store.append([an_append("a", fence, 1)])
     monkeypatch.undo()

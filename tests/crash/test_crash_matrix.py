@@ -136,6 +136,7 @@ def test_a_child_that_hangs_is_ended(tmp_path: Path, start: Start) -> None:
         hanging = matrix.case(script(tmp_path, "import time; time.sleep(1000)"), start=start)
         with pytest.raises(TimeoutError, match=r"script\.py did not end within 2 s"):
             hanging.run()
+        matrix._timeout_s = 600.0  # a busy machine may need more than 2 s to start a process
         assert matrix.case(script(tmp_path, "pass"), start=start).run().code == 0
 
 
@@ -151,8 +152,8 @@ with holdfast.run("run") as run:
 def test_a_case_by_hand(crash_matrix: CrashMatrix, tmp_path: Path, start: Start, when: When) -> None:
     """One kill, one recovery: the verb that was struck, the number of calls, and the store to look into."""
     case = crash_matrix.case(script(tmp_path, AGENT), start=start)
-    assert case.run(Kill(3, when)).code == -signal.SIGKILL
-    assert (case.struck, case.calls) == ("acquire", 4)
+    assert case.run(Kill(2, when)).code == -signal.SIGKILL
+    assert (case.struck, case.calls) == ("acquire", 3)
     assert case.run().code == 0
     assert case.struck is None
     assert case.calls > 5

@@ -22,7 +22,7 @@ WARM = ("tests.support.aws.preload",)
 pytestmark = over_dynamodb
 
 
-@pytest.mark.parametrize(("agent_name", "every", "kills_min"), [("replay", 9, 10), ("many", 13, 6)])
+@pytest.mark.parametrize(("agent_name", "every", "kills_min"), [("replay", 9, 10), ("many", 11, 6)])
 def test_killed_at_calls_all_along(
     crash_matrix: CrashMatrix, agent: Path, agent_name: str, every: int, kills_min: int, check_case: Check
 ) -> None:

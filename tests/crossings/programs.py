@@ -13,6 +13,9 @@ NOT_CROSSED: Final = {
     "replay": "it records nothing",
     "lineage": "what forks and rewinds record is there in every other program's cells",
     "spending": "tests/behaviour/budget: forks, rewinds, children and compaction have no outside effect",
+    "hooks": "what a process receives is checked there: tests/behaviour/hooks/test_history.py, with every operation",
+    "acts": "no program makes them: tests/behaviour/people/test_acts.py, with every operation",
+    "mirror": "it records nothing: tests/behaviour/mirror",
     "loops": "tests/behaviour/loops: a loop ends in a stop that a person has to allow",
     "waits": "a sleep has no outside effect: tests/behaviour/people/test_waits.py",
 }

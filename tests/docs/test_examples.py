@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.model_server import ProviderProcess, Reply, ToolCall, faults
+from tests.support.receiver import receiving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RAY = Path(__file__).parents[1] / "long" / "ray" / "test_ray.py"
@@ -158,3 +159,84 @@ def test_the_chat_loop_pays_once_whenever_it_is_killed(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "Ada is paid.\n"), done.stderr
         assert (tmp_path / "ledger.txt").read_text() == "Ada 5\n"
         assert len([one for one in provider.exchanges if one.path.endswith("/chat/completions")]) == 4
+
+
+def test_a_hook_function_is_called(tmp_path: Path) -> None:
+    """First with the question and the command that answers it, then with the end."""
+    asked = run_example("hook_function.py", tmp_path).stdout.splitlines()
+    assert asked == [
+        "[needs-person] run payments asks: Pay 5 euro? (yes or no)",
+        "  holdfast answer payments q1 yes",
+    ]
+    answer = [str(Path(sys.executable).parent / "holdfast"), "answer", "payments", "q1", "yes"]
+    subprocess.run(answer, cwd=tmp_path, env=environment(), check=True, stdout=subprocess.DEVNULL)
+    assert run_example("hook_function.py", tmp_path).stdout.splitlines() == [
+        "paid 5",
+        "[finished] run payments is finished",
+    ]
+
+
+def agent_that_asks(place: Path) -> None:
+    """A run in that directory's store that waits for an approval."""
+    program = place / "agent.py"
+    program.write_text(
+        "import holdfast\n"
+        "with holdfast.run('deploy', stops='suppress') as run:\n"
+        "    run.ask('Deploy to production?', returns=bool, about={'build': 7})\n"
+    )
+    subprocess.run(
+        [sys.executable, str(program)], cwd=place, env=environment(), check=True, timeout=DEADLINE_S
+    )
+
+
+def holdfast_command(place: Path, *words: str, **more: str) -> str:
+    """A command line in that directory; what it printed."""
+    line = [str(Path(sys.executable).parent / "holdfast"), *words]
+    done = subprocess.run(
+        line,
+        cwd=place,
+        env=environment() | more,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_notice_becomes_a_mail(tmp_path: Path) -> None:
+    """The mail has the question and the command that answers it."""
+    words = [sys.executable, str(EXAMPLES / "hook_mail.py"), str(tmp_path / "outbox")]
+    line = " ".join(words)
+    holdfast_command(tmp_path, "hooks", "add", "--command", line, "--on", "needs-person")
+    agent_that_asks(tmp_path)
+    holdfast_command(tmp_path, "hooks", "deliver")  # if the machine was too busy for its process
+    (mail,) = (tmp_path / "outbox").glob("*.eml")
+    text = mail.read_text()
+    assert "Subject: [needs-person] deploy" in text
+    assert "Deploy to production? (yes or no)" in text
+    assert "holdfast answer deploy q1 yes" in text
+
+
+def test_a_notice_reaches_a_channel(tmp_path: Path) -> None:
+    """A signed webhook, a receiver that checks it, and a fake of Slack: one message, with the command to type."""
+    with receiving() as slack:
+        secret = {"HOOK_SECRET": "a long random text", "SLACK_URL": slack.url}
+        with subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "hook_receiver.py")],
+            env=environment() | secret,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            holdfast_command(tmp_path, "hooks", "add", address, "--secret-env", "HOOK_SECRET")
+            agent_that_asks(tmp_path)  # its process has no secret: it sends nothing, and leaves it
+            assert slack.requests == []
+            said = holdfast_command(tmp_path, "hooks", "deliver", **secret)
+            assert said == "1 notice delivered\n"
+            process.kill()
+        (message,) = slack.requests
+        assert message.notice["text"].startswith("run deploy asks: Deploy to production? (yes or no)")
+        assert "holdfast answer deploy q1 yes" in message.notice["text"]

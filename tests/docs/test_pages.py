@@ -12,7 +12,10 @@ from scripts.wrap_markdown import WIDTH, wrapped
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
+    "docs/frameworks/agent-framework.md",
+    "docs/frameworks/claude-agent-sdk.md",
     "docs/frameworks/crewai.md",
+    "docs/frameworks/google-adk.md",
     "docs/frameworks/llama-index.md",
     "docs/frameworks/smolagents.md",
     "docs/frameworks/strands.md",
@@ -27,6 +30,9 @@ PAGES = [
     "docs/memory.md",
     "docs/artifacts.md",
     "docs/handoff.md",
+    "docs/inspector.md",
+    "docs/hooks.md",
+    "docs/mirror.md",
     "docs/frameworks.md",
     *FRAMEWORKS,
 ]

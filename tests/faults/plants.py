@@ -69,11 +69,20 @@ def sqlite_folds_the_wal_by_itself() -> None:
     apsw.Connection = Swallowing  # type: ignore[misc]
 
 
+def a_deleted_wal_is_not_noticed() -> None:
+    """It is noticed before anything is acknowledged, whatever has deleted it: that alone hides that nothing is guarded."""
+    from holdfast.stores.sqlite.locks import guard
+
+    assert callable(guard.Guard.watch_wal)
+    setattr(guard.Guard, "watch_wal", lambda _: None)  # noqa: B010 - not to be checked as a method
+
+
 def nothing_is_guarded() -> None:
     """Only SQLite's own locks and the turn: no guard locks on SQLite's bytes."""
     from holdfast.stores.sqlite.locks import guard
 
-    for name, answer in (("lock_shared", True), ("lock_alone", False)):
+    a_deleted_wal_is_not_noticed()
+    for name, answer in (("lock_shared", True), ("lock_alone", False), ("shared_locker", bytes)):
         assert callable(getattr(guard, name))
         setattr(guard, name, lambda *_, answer=answer: answer)
 
@@ -84,5 +93,6 @@ PLANTS = (
     the_wal_is_rewritten_in_large_chunks,
     the_wal_is_not_rewritten,
     sqlite_folds_the_wal_by_itself,
+    a_deleted_wal_is_not_noticed,
     nothing_is_guarded,
 )

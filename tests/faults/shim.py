@@ -39,17 +39,17 @@ _HEADER_BYTES: Final = 16384
 _RECORD: Final = struct.Struct("<IBBHQqII")
 
 
-def compiled(directory: Path) -> Path:
-    """The shim, built with this machine's C compiler."""
+def compiled(directory: Path, source: Path = SOURCE) -> Path:
+    """The shim, or another library to load before all others, built with this machine's C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     assert compiler, (
         "tests/faults needs a C compiler (gcc or cc): faults are injected below SQLite by tests/faults/shim/shim.c"
     )
-    target = directory / "shim.so"
+    target = directory / f"{source.stem}.so"
     # Systems that turn these on by themselves give open() and others another body, or another name, in their headers.
     plain = ["-U_FORTIFY_SOURCE", "-U_FILE_OFFSET_BITS"]
     command = [compiler, "-O2", "-Wall", "-Wextra", *plain, "-shared", "-fPIC", "-o", str(target)]
-    subprocess.run([*command, str(SOURCE), "-ldl", "-lpthread"], check=True)
+    subprocess.run([*command, str(source), "-ldl", "-lpthread"], check=True)
     return target
 
 

@@ -69,14 +69,23 @@ def test_an_append_that_is_disturbed_happens_once(store: DynamoStore, proxy: Pro
 
 @pytest.mark.parametrize("fault", [CUT_BEFORE, CUT_AFTER])
 def test_every_other_decision_is_made_once_too(store: DynamoStore, proxy: Proxy, fault: str) -> None:
-    """Creating, taking and giving back a lease, swapping, records, deleting: each answers as if it had been heard at once."""
+    """Creating, taking and giving back a lease, swapping, records, deleting: each answers as if it had been heard at once.
 
-    def disturbed() -> None:
-        assert not proxy.faults.get(WRITE)
-        proxy.faults[WRITE] = [fault]
+    A lease is taken by an update if the row is known, and by a transaction if not.
+    """
+
+    def disturbed(operation: str = WRITE) -> None:
+        assert not any(proxy.faults.values())
+        proxy.faults[operation] = [fault]
 
     disturbed()
     assert store.create_run(a_run("r"))
+    disturbed("UpdateItem")
+    assert isinstance(grant := store.acquire("r", at=AT, lease_s=30.0), Grant)
+    assert grant.granted
+    disturbed()
+    assert store.release("r", fence=grant.lease.fence)
+    store._table.known.forget("r")
     disturbed()
     assert isinstance(grant := store.acquire("r", at=AT, lease_s=30.0), Grant)
     assert grant.granted
@@ -154,10 +163,12 @@ def test_a_missing_table_is_named_with_the_command_that_makes_it() -> None:
 )
 def test_a_missing_permission_is_told_at_once(store: DynamoStore, proxy: Proxy, code: str) -> None:
     """Asking again would not help."""
-    proxy.faults["GetItem"] = [refusal(code)]
-    with pytest.raises(AccessDenied, match=code):
-        store.find_run("r")
-    assert proxy.seen["GetItem"] == 1
+    for operation in ("BatchGetItem", "GetItem"):  # with the table's format, and without it
+        proxy.faults[operation] = [refusal(code)]
+        with pytest.raises(AccessDenied, match=code):
+            store.find_run("r")
+        assert proxy.seen[operation] == 1
+        assert store.find_run("r") is None
 
 
 def test_an_endpoint_where_nobody_listens_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

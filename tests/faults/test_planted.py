@@ -58,7 +58,7 @@ def test_a_failure_that_nobody_hears_of_is_found(lab: Laboratory) -> None:
 def test_locks_that_keep_nobody_out_are_found(lab: Laboratory) -> None:
     """The locks of open files, which survive that others read the directory, taken away without a word."""
     unlocked = [made._replace(behaviour=shim.NO_LOCKS_OF_FILES) for made in of_theme("lost locks")]
-    assert found(lab, unlocked, "lost")
+    assert found(lab, unlocked, "lost", plants.a_deleted_wal_is_not_noticed.__name__)
 
 
 def silenced(schedule: Schedule) -> Schedule:

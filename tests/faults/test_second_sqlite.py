@@ -5,6 +5,7 @@ a second SQLite deleted the live WAL when it closed and emptied ``-shm`` when it
 acknowledged steps were gone. A run could not even be entered while a thread read the directory.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.faults import shim
 
+from holdfast.errors import AcknowledgedLost
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.store_rules.builders import held
 
 _STEPS = 150
 _HOLDER = """
@@ -121,3 +125,104 @@ def test_several_such_holders_beside_visitors(directory: Path, mode: str) -> Non
         assert (process.returncode, said) == (0, "")
     for run in "abc":
         check(directory, run)
+
+
+_LATECOMER = """
+import os, sqlite3, threading, time
+import holdfast
+
+def query():
+    connection = sqlite3.connect("runs.db")
+    connection.execute("SELECT * FROM tool_counts").fetchall()
+    connection.close()
+
+other = threading.Thread(target=query)
+other.start()
+deadline = time.monotonic() + 60
+while not os.path.exists(os.environ["HELD_AT"]):
+    assert time.monotonic() < deadline, "the other SQLite deleted no WAL"
+    time.sleep(0.001)
+acknowledged = os.open("../acknowledged-a", os.O_CREAT | os.O_WRONLY)
+with holdfast.run("a", store="sqlite:///runs.db") as run:
+    run.step("work", int, 1)
+    open(os.environ["HELD_UNTIL"], "w").close()  # where the deletion did not wait for us, it comes now
+    other.join()
+    run.step("work", int, 2)
+    os.write(acknowledged, b"1\\n2\\n")
+    os._exit(0)
+"""
+
+
+def test_a_second_sqlite_is_about_to_delete_the_wal_when_the_store_is_opened(
+    directory: Path, tmp_path: Path
+) -> None:
+    """The store waits until it has done so. It used to take the other's lock away by looking at the file's header: then the
+    WAL was deleted under the run, and every step that was acknowledged went with it (2 of 100 times in the test above)."""
+    SqliteStore(directory / "runs.db").close()
+    library = shim.compiled(tmp_path, shim.SOURCE.with_name("held_unlink.c"))
+    held = {
+        "LD_PRELOAD": str(library),
+        "HELD_AT": str(tmp_path / "held"),
+        "HELD_UNTIL": str(tmp_path / "until"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _LATECOMER],
+        cwd=directory,
+        env={**os.environ, **held},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    check(directory, "a")
+
+
+_DELETED = """
+import os, sys
+import holdfast
+from holdfast.errors import NotDurable
+done = 0
+try:
+    with holdfast.run("a", store="sqlite:///runs.db", loops=False) as run:
+        for done in range(20):
+            if done == 10:
+                for name in sys.argv[1:]:
+                    os.unlink(name)
+            run.step("work", int, done)
+except NotDurable as error:
+    print(done, error)
+    os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("names", [["runs.db-wal"], ["runs.db-wal", "runs.db-shm"]], ids=["wal", "both"])
+def test_the_wal_is_deleted_under_a_run(directory: Path, names: list[str]) -> None:
+    """By a script that cleans up. The next write is not acknowledged and says so; all writes used to go, acknowledged, into
+    a file that no process could open again. While ``-shm`` is there, no process can have gone on without this one: then
+    what the WAL held is brought into the file. Otherwise the next one to open the run is told what is missing."""
+    SqliteStore(directory / "runs.db").close()
+    done = subprocess.run(
+        [sys.executable, "-c", _DELETED, *names],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.startswith("10 ")
+    assert "its -wal file was deleted while this process had it open" in done.stdout
+    store = SqliteStore(directory / "runs.db")
+    try:
+        kinds = [event.kind for event in store.read_events("a", limit=100)]
+        if len(names) == 1:
+            assert (
+                kinds.count("step.finished") == 11
+            )  # the last one is there, too: it was only not acknowledged
+            assert [found for found in store.examine() if found.verdict == "failure"] == []
+        else:
+            with pytest.raises(AcknowledgedLost):
+                held(store, "a")
+    finally:
+        store.close()

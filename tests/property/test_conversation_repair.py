@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 
@@ -93,6 +93,25 @@ def test_mended_is_valid_but_for_what_nobody_can_mend(messages: list[Any]) -> No
     """
     mended, _ = mend(messages)
     assert not [problem for problem in validate(mended) if problem.code in MENDABLE]
+
+
+class Fields(dict[str, Any]):
+    """An object of another class than ``dict``, which is read with more care."""
+
+
+@relaxed
+@given(conversations)
+@example(
+    [
+        {"role": "assistant", "content": None, "tool_calls": [chat_call("a", "find", "{}")]},
+        {"role": "user", "content": "hi"},
+        {"role": "tool", "tool_call_id": "a", "content": "r"},
+    ]
+)
+def test_texts_are_judged_like_all_messages(messages: list[Any]) -> None:
+    """A text is known at a glance, and the verdict is the same. Planted: a text did not end the turn of a call."""
+    careful = [Fields(one) if isinstance(one, dict) else one for one in messages]
+    assert validate(messages) == validate(careful)
 
 
 @relaxed

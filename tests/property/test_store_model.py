@@ -268,7 +268,9 @@ class Model(RuleBasedStateMachine):
         granted = row is not None and (not held.owner or over == (0, 0))
         fence = max(held.fence, above) + 1
         lease = Lease(fence, self.store.owner, 0, at, at, 9.0) if granted else held
-        assert self.store.acquire(run, at=at, lease_s=9.0, over=seen, above=above) == (granted, lease)
+        grant = self.store.acquire(run, at=at, lease_s=9.0, over=seen, above=above)
+        assert grant[:2] == (granted, lease)
+        assert grant.row is None or (granted and grant.row == self.store.find_run(run))
         if row:
             self.runs[run] = row._replace(lease=lease)
 

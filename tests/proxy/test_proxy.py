@@ -18,6 +18,7 @@ from tests.support.model_server import faults
 from zstandard import ZstdDecompressor
 
 import holdfast
+from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.limits import PROXY_BODY_BYTES_MAX
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
@@ -121,6 +122,33 @@ def test_another_question_than_recorded_stops_the_run(desk: Desk) -> None:
     assert desk.store.get("other").status == "diverged"
 
 
+def test_a_fork_goes_on_from_its_point(desk: Desk) -> None:
+    """`holdfast resume` of the fork starts proxy and agent: what it borrows is answered from the journal."""
+    assert desk.done(desk.agent(4), PAUSE_AFTER="-1").returncode == 0
+    assert desk.done([*HOLDFAST, "fork", "talk@2", "--as", "other"]).returncode == 0
+    again = desk.done([*HOLDFAST, "resume", "other"])
+    assert again.returncode == 0, again.stderr
+    assert "other: 4 model calls, 2 from the journal" in again.stderr
+    assert len(desk.provider.calls) == 6
+    assert desk.provider.calls[4].body == desk.provider.calls[2].body
+    assert desk.store.get("other").status == desk.info.status == "finished"
+    assert desk.calls == 4
+
+
+def test_a_rewound_run_goes_on_from_its_point(desk: Desk) -> None:
+    """The answers behind the point stay in a fork, and are asked for again. What they cost is spent all the same."""
+    assert desk.done(desk.agent(4), PAUSE_AFTER="-1").returncode == 0
+    assert desk.done([*HOLDFAST, "rewind", "talk@2"]).returncode == 0
+    again = desk.done([*HOLDFAST, "resume", "talk"])
+    assert again.returncode == 0, again.stderr
+    assert "talk: 4 model calls, 2 from the journal" in again.stderr
+    assert len(desk.provider.calls) == 6
+    assert desk.info.status == "finished"
+    kept = [info for info in desk.store.runs() if info.run != "talk"]
+    assert len(kept) == 1
+    assert (desk.calls, BUDGET.of(desk.store.view(kept[0].run)).spent.calls) == (6, 4)
+
+
 @pytest.mark.parametrize("streams", ["all", "none"])
 def test_calls_follow_each_other(desk: Desk, streams: str) -> None:
     """The agent gets the end of an answer when the call is over, so its next call does not overlap with it.
@@ -151,6 +179,10 @@ def test_a_budget_stops_the_run(desk: Desk) -> None:
     stopped = desk.done(desk.agent(4, "--budget", "calls=2"))
     assert stopped.returncode == 3, stopped.stderr
     assert '"code":"BudgetExceeded"' in stopped.stderr
+    assert (
+        stopped.stderr.count("start the proxy again with a larger --budget calls=N") >= 2
+    )  # agent and terminal
+    assert "budget= in the program" not in stopped.stderr
     assert (len(desk.provider.calls), desk.info.status) == (2, "parked")
     assert desk.done(desk.agent(4, "--budget", "calls=9", "--budget", "cost=5")).returncode == 0
     assert len(desk.provider.calls) == 4

@@ -7,10 +7,10 @@ dies in the tool that ``DIE_IN`` names, once.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.support.model_server import Provider
@@ -41,6 +41,14 @@ def effects_of(case: Case) -> "Counter[str]":
     return Counter(path.read_text().splitlines() if path.exists() else ())
 
 
+def _digest(body: object) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+def _line(tool: str, given: Mapping[str, Any]) -> str:
+    return " ".join([tool, *(str(value) for value in given.values())])
+
+
 def kill_by_seeds(
     matrix: CrashMatrix,
     provider: Provider,
@@ -50,13 +58,22 @@ def kill_by_seeds(
     seeds: Sequence[int],
     tools: Sequence[str],
     preload: Sequence[str],
+    is_parallel: bool = False,
+    digest_of: Callable[[Any], str] = _digest,
+    line_of: Callable[[str, Mapping[str, Any]], str] = _line,
 ) -> Counts:
-    """Kill the program twice for each seed, and let it finish; compare with an undisturbed one."""
+    """Kill the program twice for each seed, and let it finish; compare with an undisturbed one.
+
+    ``is_parallel``: its agents ask at once, so that a kill may cut off several questions. Then a question counts as repeated
+    if the journal has more answers than that of the undisturbed one, or if it was asked without a record. ``digest_of`` tells
+    requests apart; ``line_of`` is the line that a tool with these arguments writes.
+    """
     monkeypatch.setenv("PROVIDER", provider.base_url)
     calm = matrix.case(program, *arguments, start="fork", preload=preload)
     ended = calm.run()
     assert ended.code == 0, ended.output
     expected, result, port_calls = effects_of(calm), calm.store.view("agent").result, calm.calls
+    _, calm_answers = _model_calls(calm)
     calm.close()
     assert result is not None
     counts = Counts(0, 0, 0, 0, 0, 0)
@@ -70,7 +87,7 @@ def kill_by_seeds(
             kill = _draw(random, port_calls, tools, monkeypatch) if number < 2 else None
             ended = case.run(kill)
             monkeypatch.delenv("DIE_IN", raising=False)
-            asked = [_digest(call.body) for call in provider.calls[asked_before:]]
+            asked = [digest_of(call.body) for call in provider.calls[asked_before:]]
             repeated += sum(one in finished for one in asked)
             # An agent asks one question after the other: all but the last that was asked have an answer in the journal.
             finished |= set(asked[: len(asked) - (not _is_answered(case))])
@@ -78,10 +95,13 @@ def kill_by_seeds(
             if ended.code == 0 and number >= 2:
                 break
             if ended.code not in {0, -9}:
-                settled += _settle(case)
+                settled += _settle(case, line_of)
         assert ended.code == 0, f"seed {seed}: {ended.output}"
         made = effects_of(case)
         assert case.store.view("agent").result == result, f"seed {seed}"
+        if is_parallel:
+            begun, answers = _model_calls(case)
+            repeated = answers - calm_answers + max(0, len(provider.calls) - first - begun)
         case.close()
         doubled, missing = sum((made - expected).values()), sum((expected - made).values())
         requests = len(provider.calls) - first
@@ -99,8 +119,16 @@ def _draw(
     return PortKill(random.randrange(port_calls), random.choice(["before", "after"]))
 
 
-def _digest(body: object) -> str:
-    return json.dumps(body, sort_keys=True)
+def _model_calls(case: Case) -> tuple[int, int]:
+    """How many model calls were begun, and how many have an answer in the journal."""
+    events = list(case.store.events("agent"))
+    begun = [
+        event.key
+        for event in events
+        if event.kind == Kind.STEP_STARTED and contents_of(event.body)["effect"] == "model"
+    ]
+    answered = {event.key for event in events if event.kind == Kind.STEP_FINISHED} & set(begun)
+    return len(begun), len(answered)
 
 
 def _is_answered(case: Case) -> bool:
@@ -117,13 +145,13 @@ def _is_answered(case: Case) -> bool:
     return bool(models) and models[-1] in ended
 
 
-def _settle(case: Case) -> int:
+def _settle(case: Case, line_of: Callable[[str, Mapping[str, Any]], str]) -> int:
     """Look at the ledger, as a person would, and say what happened to each effect in doubt."""
     made, settled = effects_of(case), 0
     events = {event.seq: event for event in case.store.events("agent")}
     for doubt in case.store.doubts("agent"):
         given = contents_of(events[doubt.seq].body)["args"]
-        line = " ".join([doubt.step, *(str(value) for value in given.values())])
+        line = line_of(doubt.step, given)
         if made[line]:
             case.store.resolve("agent", doubt.id, "done", value=f"did {line}", by="Ada")
         else:

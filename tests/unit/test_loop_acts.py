@@ -6,7 +6,7 @@ import pytest
 from orjson import loads
 
 from holdfast.core.loops.loop_acts import act_of, arguments_of, declared_as, manner_of
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import write
 from holdfast.model.loops import Manner, Thresholds

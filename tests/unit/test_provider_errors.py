@@ -107,6 +107,9 @@ def test_what_an_exception_shows() -> None:
     wrapped = type("APIConnectionError", (Exception,), {})("Connection error.")
     wrapped.__cause__ = OSError("connection refused by 127.0.0.1")
     assert "refused by 127.0.0.1" in signs_of(wrapped).words
+    framework = RuntimeError("the service failed")
+    framework.__cause__ = StatusError()
+    assert signs_of(framework).status == 429
 
 
 @pytest.mark.parametrize("code", ["²", "①", "", "five"])

@@ -38,7 +38,9 @@ def test_chunks_before_a_pin_are_looked_at_once_each() -> None:
     journal.add(Kind.STEP_FINISHED, "think", key, ms=5.0, value="x" * 400)
     events = [Event(Counted(event[0]), *event[1:]) for event in journal.events]
     Counted.compared = 0
-    found = plan(Lineage(RUN, 0, (), events, pins={pinned: "pin"}), RETENTION, journal.at, lambda _: b"")
+    found = plan(
+        Lineage(RUN, 0, (), events, pins={pinned: ("pin", "r@1")}), RETENTION, journal.at, lambda _: b""
+    )
     assert not found.hollowings
     assert Counted.compared < 20 * len(events)
 

@@ -250,9 +250,9 @@ def test_edits_by_another_thread_mix_nothing_up() -> None:
     first = orjson.loads(orjson.dumps(messages))
 
     class Meddled(StoredNodes):
-        def _items(self, form: str, part: Sequence[Any], depth: int) -> list[bytes]:
+        def _window(self, *encoded: Any) -> Any:
             messages[0]["content"] = "later"
-            return super()._items(form, part, depth)
+            return super()._window(*encoded)
 
     beds = Beds()
     beds.nodes = Meddled(address_of)

@@ -16,8 +16,10 @@ from holdfast.api.features import (
     context,
     drawn_values,
     facts,
+    file_handles,
     handoff_give,
     loop_detection,
+    message_handles,
     model_call,
     patches,
     piece_stream,
@@ -27,28 +29,30 @@ from holdfast.api.features import (
     resume_plan,
     run_memory,
     run_messages,
+    stream_handles,
     waits,
     write,
 )
-from holdfast.api.messages import AsyncMessages
-from holdfast.api.open_file import AsyncOpenFile
 from holdfast.api.shared import Handle, checked_label, finish_run
-from holdfast.api.stream import AsyncStream
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING
+from holdfast.limits import CONTEXT_TOKENS
 from holdfast.model.calls import ONCE, READ, CallOptions
-from holdfast.model.context import BUDGET_TOKENS, Count, Style
-from holdfast.model.facts import Fact, Recalled
-from holdfast.model.handoff import Message, Promise
 from holdfast.model.premises import Act
 
 if TYPE_CHECKING:
+    from holdfast.api.messages import AsyncMessages
+    from holdfast.api.open_file import AsyncOpenFile
+    from holdfast.api.stream import AsyncStream
     from holdfast.core.llm.streams.recovery import OnPartial
     from holdfast.core.resume.resume_plan import ResumePlan
     from holdfast.engine.queue.children import AgentLike
+    from holdfast.model.context import Count, Style
+    from holdfast.model.facts import Fact, Recalled
+    from holdfast.model.handoff import Message, Promise
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,9 +66,9 @@ class AsyncRun(Handle["AsyncRunOptions"]):
     __slots__ = ()
 
     @property
-    def messages(self) -> AsyncMessages:
+    def messages(self) -> "AsyncMessages":
         """The run's conversation, kept in the journal. It reads like a list."""
-        return AsyncMessages(self._held)
+        return message_handles.AsyncMessages(self._held)
 
     def _treated(self, call_options: CallOptions) -> "AsyncRunOptions":
         return AsyncRunOptions(self._held, call_options)
@@ -193,7 +197,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         provider: str = "",
         on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[C] | AsyncIterable[C]] | None = None,
-    ) -> AsyncStream[C]:
+    ) -> "AsyncStream[C]":
         """Call a model that streams texts, or events of any storable type.
 
         The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
@@ -203,7 +207,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         in one piece, events one by one.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return AsyncStream(
+        return stream_handles.AsyncStream(
             await piece_stream.stream_pieces(self._held, AWAITING, ask, call, go_on, on_partial)
         )
 
@@ -307,7 +311,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         *,
         encoding: str = "utf-8",
         keep: bool = True,
-    ) -> AsyncOpenFile[str]: ...
+    ) -> "AsyncOpenFile[str]": ...
     @overload
     def open(
         self,
@@ -316,24 +320,24 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         *,
         encoding: str = "utf-8",
         keep: bool = True,
-    ) -> AsyncOpenFile[bytes]: ...
+    ) -> "AsyncOpenFile[bytes]": ...
     def open(
         self, path: "str | os.PathLike[str]", mode: str = "w", *, encoding: str = "utf-8", keep: bool = True
-    ) -> AsyncOpenFile[Any]:
+    ) -> "AsyncOpenFile[Any]":
         """Write an artifact, completely or not at all: ``async with run.open("report.md", "w") as file:``.
 
         At the end of the block the file replaces the old one, durably. An exception in the block leaves the
         old file unchanged. On replay the block runs, and what it writes is discarded. Raises PathRefused for
         a path outside the run's ``workspace`` or, without one, outside the current directory.
         """
-        return AsyncOpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
+        return file_handles.AsyncOpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
 
     async def context(
         self,
-        budget_tokens: int = BUDGET_TOKENS,
+        budget_tokens: int = CONTEXT_TOKENS,
         *,
-        style: Style = "summary",
-        count: Count | None = None,
+        style: "Style" = "summary",
+        count: "Count | None" = None,
         scopes: Iterable[str] = (),
     ) -> str:
         """A text with which a fresh model continues this run, recorded once: the same in every replay.
@@ -354,7 +358,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         key: str | None = None,
         importance: float = 0.5,
         value: Any = None,
-    ) -> Fact:
+    ) -> "Fact":
         """Keep a fact that outlives the run, with the run and event it came from.
 
         A replay does not keep it again. A fact that is known already is not kept twice. A fact that
@@ -365,7 +369,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
 
     async def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
-    ) -> list[Recalled]:
+    ) -> "list[Recalled]":
         """The facts that fit the query best, recorded once: the same in every replay.
 
         ``scope`` searches that scope and those below it; None searches all.
@@ -380,21 +384,21 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         """
         return await handoff_give.hand_over(self._held, AWAITING, to, seal=seal)
 
-    async def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
+    async def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> "Promise":
         """Record a promise.
 
         If ``to`` is a run of this store, it gets the promise too. A handoff passes it on.
         """
         return await promises.promise(self._held, AWAITING, text, to, due)
 
-    async def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
+    async def keep(self, promise: "Promise | str", *, note: str = "") -> "Promise":
         """Record that this run kept a promise, given as the promise or its id.
 
         The run that received it is informed.
         """
         return await promises.settle(self._held, AWAITING, promise, "kept", note)
 
-    async def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
+    async def break_promise(self, promise: "Promise | str", *, because: str) -> "Promise":
         """Record that this run will not keep a promise, and why. The run that received it is informed."""
         return await promises.settle(self._held, AWAITING, promise, "broken", because)
 
@@ -406,7 +410,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         """
         await run_messages.send(self._held, AWAITING, to, message)
 
-    async def receive(self, *, wait_s: float | None = 0.0) -> Message:
+    async def receive(self, *, wait_s: float | None = 0.0) -> "Message":
         """The next message from another run, each once and in order. It is recorded before it is returned.
 
         The run waits ``wait_s`` seconds in this process (None: as long as it takes), and then parks with

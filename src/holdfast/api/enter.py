@@ -2,7 +2,7 @@
 
 import builtins
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from functools import cache
 from threading import get_ident
@@ -10,8 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.api import excepthook
-from holdfast.api.async_run import AsyncRun, AsyncRunOptions
-from holdfast.api.messages import AsyncMessages
 from holdfast.api.run import Run
 from holdfast.api.store.place import session_at
 from holdfast.engine import replay_mode
@@ -38,11 +36,14 @@ from holdfast.model.premises import Act
 from holdfast.model.retention import RETENTION, Retention
 
 if TYPE_CHECKING:
+    from holdfast.api.async_run import AsyncRun, AsyncRunOptions
+    from holdfast.api.messages import AsyncMessages
     from holdfast.api.store.store import Store
     from holdfast.engine.budget.price_tables import Prices
     from holdfast.engine.run.sigterm import Watch
+    from holdfast.model.hooks import Hook, Notice
 
-HandleT = TypeVar("HandleT", Run, AsyncRun)
+HandleT = TypeVar("HandleT", Run, "AsyncRun")
 
 Mode = Literal["auto", "new", "resume"]
 IfFinished = Literal["replay", "new", "reopen"]
@@ -71,6 +72,8 @@ def run(
     prices: "Prices | None" = None,
     premises: Mapping[str, Act] | None = None,
     artifact_bytes_max: int = ARTIFACTS_BYTES_MAX,
+    hooks: "Sequence[Hook | str | Sequence[str] | Callable[[Notice], Any]]" = (),
+    mirror: "str | os.PathLike[str] | None" = None,
 ) -> "Opening":
     """Start the run of this id, or resume it: the same line does both.
 
@@ -89,6 +92,7 @@ def run(
     - ``budget``: what model calls may cost, over all attempts; ``prices``: a price table or its path.
     - ``premises``: ``"pause"``, ``"warn"`` or ``"ignore"`` if a premise fails, by kind or by kind and name.
     - ``workspace``: the directories of the run's files; ``artifact_bytes_max``: the size of all their copies.
+    - ``hooks``: what is notified when a person is needed, and at the end; ``mirror``: a directory for files.
     """
     choose("mode", mode, ("auto", "new", "resume"))
     choose("if_finished", if_finished, ("replay", "new", "reopen"))
@@ -114,8 +118,18 @@ def run(
         premises=_policies(premises),
         artifact_bytes_max=artifact_bytes_max,
         strict=strict,
+        hooks=_hooks(hooks),
+        mirror=os.path.abspath(mirror) if mirror else "",  # noqa: PTH100 - resolve() would follow links
     )
     return Opening(entry, store)
+
+
+def _hooks(given: "Sequence[Any]") -> "tuple[Hook, ...]":
+    if not given:
+        return ()
+    from holdfast.engine.hooks.declared import as_hooks
+
+    return as_hooks(given)
 
 
 def _policies(premises: Mapping[str, Act] | None) -> dict[str, Act] | None:
@@ -135,7 +149,7 @@ def _roots(
     return tuple(os.path.abspath(place) for place in places)  # noqa: PTH100 - resolve() would follow links
 
 
-def current() -> Run | AsyncRun:
+def current() -> "Run | AsyncRun":
     """The run of this context. Raises NoCurrentRun if there is none."""
     here = here_now()
     if here is None:
@@ -149,7 +163,7 @@ def current() -> Run | AsyncRun:
 replaying = replay_mode.replaying
 """Replay the runs that this process enters meanwhile: for ``holdfast.testing``."""
 
-_opened: dict[tuple[StoreSession, str], tuple[Run | AsyncRun, object]] = {}
+_opened: "dict[tuple[StoreSession, str], tuple[Run | AsyncRun, object]]" = {}
 """The runs that were opened without a block, by store and id, with the task that opened each."""
 
 
@@ -161,7 +175,7 @@ def _opener() -> object:
     return get_ident() if hasattr(builtins, "__IPYTHON__") else current_task()
 
 
-def _block_of(outer: CallSite | None, session: StoreSession, entry: Entry) -> Run | AsyncRun | None:
+def _block_of(outer: CallSite | None, session: StoreSession, entry: Entry) -> "Run | AsyncRun | None":
     """The handle of the enclosing block, if this task entered the same run with it."""
     if outer is None or (session, entry.run) in _opened:
         return None
@@ -176,18 +190,21 @@ def _raise(error: BaseException | None) -> None:
 
 
 @cache
-def noted_async_run() -> type[AsyncRun]:
+def noted_async_run() -> "type[AsyncRun]":
     """The class of async handles: an ``AsyncRun`` that notes calls that the program does not await."""
+    from holdfast.api.async_run import AsyncRun, AsyncRunOptions
+    from holdfast.api.messages import AsyncMessages
+
     options, messages = noting_calls(AsyncRunOptions), noting_calls(AsyncMessages)
 
     class Noted(noting_calls(AsyncRun)):  # type: ignore[misc]  # a class made here
         __slots__ = ()
 
         @property
-        def messages(self) -> AsyncMessages:
+        def messages(self) -> "AsyncMessages":
             return messages(self._held)
 
-        def _treated(self, call_options: CallOptions) -> AsyncRunOptions:
+        def _treated(self, call_options: CallOptions) -> "AsyncRunOptions":
             return options(self._held, call_options)
 
     Noted.__name__ = AsyncRun.__name__
@@ -231,14 +248,14 @@ class Opening:
         self._note_opened(session, handle, outer)
         return handle
 
-    async def open_async(self) -> AsyncRun:
+    async def open_async(self) -> "AsyncRun":
         """As ``open``, for async programs: await ``run.finish(…)`` and ``run.close()`` too."""
         outer = here_now()
         token = CALL_SITE.set(None)
         try:
             session = await AWAITING.store(self._session)
             block = _block_of(outer, session, self._entry)
-            if isinstance(block, AsyncRun):
+            if block is not None and not isinstance(block, Run):
                 CALL_SITE.reset(token)
                 return block
             handle = await self._enter_async(session)
@@ -248,7 +265,7 @@ class Opening:
         self._note_opened(session, handle, outer)
         return handle
 
-    def _note_opened(self, session: StoreSession, handle: Run | AsyncRun, outer: CallSite | None) -> None:
+    def _note_opened(self, session: StoreSession, handle: "Run | AsyncRun", outer: CallSite | None) -> None:
         here = CALL_SITE.get()
         assert here is not None, "a run was entered just now"
         here.outer = outer if outer is None or not outer.held.is_closed else None
@@ -264,7 +281,7 @@ class Opening:
         held.root.task = current_task()
         return self._handle(held, former, Run)
 
-    async def _enter_async(self, session: StoreSession) -> AsyncRun:
+    async def _enter_async(self, session: StoreSession) -> "AsyncRun":
         former = self._former(session)
         if former is not None:
             _raise(await leave(former._held, AWAITING, former._entry, None, finishes=False))  # noqa: SLF001
@@ -272,7 +289,7 @@ class Opening:
         held.unawaited = UnawaitedCalls()
         return self._handle(held, former, noted_async_run())
 
-    def _former(self, session: StoreSession) -> Run | AsyncRun | None:
+    def _former(self, session: StoreSession) -> "Run | AsyncRun | None":
         """The open handle of the same run, if this task opened it without a block. A replay has none."""
         if replay_mode.is_on():
             return None
@@ -286,7 +303,7 @@ class Opening:
             handle._held.unawaited.forget()  # noqa: SLF001 - the user corrected the cell and runs it again
         return handle
 
-    def _handle(self, held: HeldRun, former: Run | AsyncRun | None, cls: type[HandleT]) -> HandleT:
+    def _handle(self, held: HeldRun, former: "Run | AsyncRun | None", cls: type[HandleT]) -> HandleT:
         """The run's handle; if this task had one, the same object, because the program may have kept it."""
         handle = former if former is not None and isinstance(former, cls) else cls(held, self._entry)
         handle._held, handle._entry, held.handle = held, self._entry, handle  # noqa: SLF001
@@ -318,7 +335,7 @@ class Opening:
             self._restore_signal()
         return self._conclude(error, raised)
 
-    async def __aenter__(self) -> AsyncRun:
+    async def __aenter__(self) -> "AsyncRun":
         from holdfast.engine.run import sigterm
 
         session = await AWAITING.store(self._session)
@@ -338,7 +355,7 @@ class Opening:
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> bool:
-        assert isinstance(self._run, AsyncRun)
+        assert self._run is not None
         held = self._run._held  # noqa: SLF001 - its own handle
         watch = self._watch
         is_last = False

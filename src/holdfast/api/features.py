@@ -1,4 +1,4 @@
-"""The modules of ``engine`` that the facades call, each loaded when a method first needs it.
+"""The modules that the facades call, each loaded when a method first needs it.
 
 Type checkers and editors see plain imports. A run that does not use a feature never loads it.
 """
@@ -6,6 +6,9 @@ Type checkers and editors see plain imports. A run that does not use a feature n
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.api import messages as message_handles
+    from holdfast.api import open_file as file_handles
+    from holdfast.api import stream as stream_handles
     from holdfast.core.people import promises as promise_fold
     from holdfast.engine.artifacts import record as artifacts
     from holdfast.engine.artifacts import write
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 else:
     from holdfast.api.late import LazyModule
 
+    file_handles = LazyModule("holdfast.api.open_file")
+    message_handles = LazyModule("holdfast.api.messages")
+    stream_handles = LazyModule("holdfast.api.stream")
     promise_fold = LazyModule("holdfast.core.people.promises")
     artifacts = LazyModule("holdfast.engine.artifacts.record")
     write = LazyModule("holdfast.engine.artifacts.write")
@@ -64,10 +70,12 @@ __all__ = [
     "conversation_repair",
     "drawn_values",
     "facts",
+    "file_handles",
     "handoff_give",
     "held_states",
     "keep_on_finish",
     "loop_detection",
+    "message_handles",
     "model_call",
     "patches",
     "piece_stream",
@@ -79,6 +87,7 @@ __all__ = [
     "run_memory",
     "run_messages",
     "stream",
+    "stream_handles",
     "waits",
     "write",
 ]

@@ -19,8 +19,10 @@ from holdfast.api.features import (
     context,
     drawn_values,
     facts,
+    file_handles,
     handoff_give,
     loop_detection,
+    message_handles,
     model_call,
     patches,
     piece_stream,
@@ -30,28 +32,30 @@ from holdfast.api.features import (
     resume_plan,
     run_memory,
     run_messages,
+    stream_handles,
     waits,
     write,
 )
-from holdfast.api.messages import Messages
-from holdfast.api.open_file import OpenFile
 from holdfast.api.shared import Handle, checked_label, finish_run
-from holdfast.api.stream import Stream
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import BLOCKING, drive
+from holdfast.limits import CONTEXT_TOKENS
 from holdfast.model.calls import ONCE, READ, CallOptions
-from holdfast.model.context import BUDGET_TOKENS, Count, Style
-from holdfast.model.facts import Fact, Recalled
-from holdfast.model.handoff import Message, Promise
 from holdfast.model.premises import Act
 
 if TYPE_CHECKING:
+    from holdfast.api.messages import Messages
+    from holdfast.api.open_file import OpenFile
+    from holdfast.api.stream import Stream
     from holdfast.core.llm.streams.recovery import OnPartial
     from holdfast.core.resume.resume_plan import ResumePlan
     from holdfast.engine.queue.children import AgentLike
+    from holdfast.model.context import Count, Style
+    from holdfast.model.facts import Fact, Recalled
+    from holdfast.model.handoff import Message, Promise
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,9 +69,9 @@ class Run(Handle["RunOptions"]):
     __slots__ = ()
 
     @property
-    def messages(self) -> Messages:
+    def messages(self) -> "Messages":
         """The run's conversation, kept in the journal. It reads like a list."""
-        return Messages(self._held)
+        return message_handles.Messages(self._held)
 
     def _treated(self, call_options: CallOptions) -> "RunOptions":
         return RunOptions(self._held, call_options)
@@ -169,7 +173,7 @@ class Run(Handle["RunOptions"]):
         provider: str = "",
         on_partial: "OnPartial | None" = None,
         go_on: Callable[[Q, str], Iterable[C]] | None = None,
-    ) -> Stream[C]:
+    ) -> "Stream[C]":
         """Call a model that streams texts, or events of any storable type.
 
         The pieces are recorded as they arrive, so a kill loses almost nothing. After a kill, the answer is
@@ -179,7 +183,9 @@ class Run(Handle["RunOptions"]):
         in one piece, events one by one.
         """
         ask = model_call.Ask(name, request, model, provider)
-        return Stream(drive(piece_stream.stream_pieces(self._held, BLOCKING, ask, call, go_on, on_partial)))
+        return stream_handles.Stream(
+            drive(piece_stream.stream_pieces(self._held, BLOCKING, ask, call, go_on, on_partial))
+        )
 
     @overload
     def ask(
@@ -281,7 +287,7 @@ class Run(Handle["RunOptions"]):
         *,
         encoding: str = "utf-8",
         keep: bool = True,
-    ) -> OpenFile[str]: ...
+    ) -> "OpenFile[str]": ...
     @overload
     def open(
         self,
@@ -290,24 +296,24 @@ class Run(Handle["RunOptions"]):
         *,
         encoding: str = "utf-8",
         keep: bool = True,
-    ) -> OpenFile[bytes]: ...
+    ) -> "OpenFile[bytes]": ...
     def open(
         self, path: "str | os.PathLike[str]", mode: str = "w", *, encoding: str = "utf-8", keep: bool = True
-    ) -> OpenFile[Any]:
+    ) -> "OpenFile[Any]":
         """Write an artifact, completely or not at all: ``with run.open("report.md", "w") as file:``.
 
         At the end of the block the file replaces the old one, durably. An exception in the block leaves the
         old file unchanged. On replay the block runs, and what it writes is discarded. Raises PathRefused for
         a path outside the run's ``workspace`` or, without one, outside the current directory.
         """
-        return OpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
+        return file_handles.OpenFile(write.Writing(self._held, path, mode, encoding, keep=keep))
 
     def context(
         self,
-        budget_tokens: int = BUDGET_TOKENS,
+        budget_tokens: int = CONTEXT_TOKENS,
         *,
-        style: Style = "summary",
-        count: Count | None = None,
+        style: "Style" = "summary",
+        count: "Count | None" = None,
         scopes: Iterable[str] = (),
     ) -> str:
         """A text with which a fresh model continues this run, recorded once: the same in every replay.
@@ -328,7 +334,7 @@ class Run(Handle["RunOptions"]):
         key: str | None = None,
         importance: float = 0.5,
         value: Any = None,
-    ) -> Fact:
+    ) -> "Fact":
         """Keep a fact that outlives the run, with the run and event it came from.
 
         A replay does not keep it again. A fact that is known already is not kept twice. A fact that
@@ -339,7 +345,7 @@ class Run(Handle["RunOptions"]):
 
     def recall(
         self, query: str, k: int = 5, *, scope: str | None = None, tags: Iterable[str] = ()
-    ) -> list[Recalled]:
+    ) -> "list[Recalled]":
         """The facts that fit the query best, recorded once: the same in every replay.
 
         ``scope`` searches that scope and those below it; None searches all.
@@ -354,21 +360,21 @@ class Run(Handle["RunOptions"]):
         """
         return drive(handoff_give.hand_over(self._held, BLOCKING, to, seal=seal))
 
-    def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> Promise:
+    def promise(self, text: str, *, to: str = "", due: datetime | float | None = None) -> "Promise":
         """Record a promise.
 
         If ``to`` is a run of this store, it gets the promise too. A handoff passes it on.
         """
         return drive(promises.promise(self._held, BLOCKING, text, to, due))
 
-    def keep(self, promise: Promise | str, *, note: str = "") -> Promise:
+    def keep(self, promise: "Promise | str", *, note: str = "") -> "Promise":
         """Record that this run kept a promise, given as the promise or its id.
 
         The run that received it is informed.
         """
         return drive(promises.settle(self._held, BLOCKING, promise, "kept", note))
 
-    def break_promise(self, promise: Promise | str, *, because: str) -> Promise:
+    def break_promise(self, promise: "Promise | str", *, because: str) -> "Promise":
         """Record that this run will not keep a promise, and why. The run that received it is informed."""
         return drive(promises.settle(self._held, BLOCKING, promise, "broken", because))
 
@@ -380,7 +386,7 @@ class Run(Handle["RunOptions"]):
         """
         drive(run_messages.send(self._held, BLOCKING, to, message))
 
-    def receive(self, *, wait_s: float | None = 0.0) -> Message:
+    def receive(self, *, wait_s: float | None = 0.0) -> "Message":
         """The next message from another run, each once and in order. It is recorded before it is returned.
 
         The run waits ``wait_s`` seconds in this process (None: as long as it takes), and then parks with

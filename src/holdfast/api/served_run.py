@@ -6,7 +6,7 @@ calls are looked up by name and arguments.
 """
 
 # ruff: noqa: SLF001 - the handle is our own
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from orjson import loads
 
@@ -30,6 +30,7 @@ from holdfast.engine.transfer.handoff_answers import TAKEN_OVER
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 
 Standing = Literal["done", "running", "in_doubt", "cut_off"]
 

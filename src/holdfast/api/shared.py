@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextvars import Token, copy_context
 from datetime import datetime
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from holdfast.api.features import (
     autosave,
@@ -27,11 +27,13 @@ from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.sync_async import Runtime
 from holdfast.limits import AUTOSAVE_EVERY_S, AUTOSAVE_EVERY_STEPS, LABEL_CHARS_MAX, STEP_NAME_CHARS_MAX
-from holdfast.model.budget import Spent
 from holdfast.model.calls import CallOptions, Effect, InDoubtPolicy
-from holdfast.model.handoff import Handed, Promises
-from holdfast.model.loops import Thresholds
 from holdfast.model.markers import Neutral
+
+if TYPE_CHECKING:
+    from holdfast.model.budget import Spent
+    from holdfast.model.handoff import Handed, Promises
+    from holdfast.model.loops import Thresholds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,7 +124,7 @@ class Handle(Neutral, Generic[OptionsT]):
         return loop_detection.LOOP_DETECTION.of(self._held).nudge
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> "Spent":
         """What the run's model calls cost, over all attempts."""
         return budget.SPENDING.of(self._held).spent
 
@@ -132,7 +134,7 @@ class Handle(Neutral, Generic[OptionsT]):
         return checkpoints.latest_state(self._held)
 
     @property
-    def promises(self) -> Promises:
+    def promises(self) -> "Promises":
         """The promises that the run made, and those that it received.
 
         News from other runs is read when the run is entered, and when it receives messages.
@@ -140,7 +142,7 @@ class Handle(Neutral, Generic[OptionsT]):
         return promise_fold.PROMISES.of(self._held.view).both()
 
     @property
-    def handed(self) -> Handed | None:
+    def handed(self) -> "Handed | None":
         """The handoff that the run began with: document, state, messages, and what was lost.
 
         None if there was none.
@@ -192,7 +194,7 @@ class Handle(Neutral, Generic[OptionsT]):
         harmless: type[BaseException] | Iterable[type[BaseException]] = (),
         settle_s: float | None = None,
         in_doubt: InDoubtPolicy = "stop",
-        loops: Thresholds | bool | None = None,
+        loops: "Thresholds | bool | None" = None,
         polling: bool = False,
         refetchable: bool = False,
         deadline: datetime | float | None = None,

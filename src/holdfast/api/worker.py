@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast.api.agent import Agent
 from holdfast.api.store.store import Store, store_at
 from holdfast.clock import SystemClock
+from holdfast.engine.hooks.patrol import Patrol
 from holdfast.engine.journal.lease import held_row
 from holdfast.engine.log import log
 from holdfast.engine.queue import workers
@@ -30,6 +31,7 @@ from holdfast.limits import (
     WORKER_POLL_S_MIN,
     WORKER_RUNS,
 )
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import OVER, RunRow, Status
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class Worker:
         self._loop: AbstractEventLoop | None = None
         self._own_loop: Thread | None = None
         self._announced = ""
+        self._patrol = Patrol(lambda: self._session)
 
     # -- its life --------------------------------------------------------------------------------------------
 
@@ -119,6 +122,7 @@ class Worker:
         self._thread = Thread(target=self._claim_all, name="holdfast-worker", daemon=True)
         self._tell(Report("started", agent=", ".join(sorted(self._agents)), text=self._store.url))
         self._thread.start()
+        self._patrol.start()
 
     def drain(self) -> None:
         """Claim no more runs, and stop each run at its next call. Returns at once; ``stop`` waits."""
@@ -141,6 +145,7 @@ class Worker:
         for task in tasks:
             task.cancel()
         self._join(SystemClock.monotonic() + (_SPARE_S if tasks else 0.0))
+        self._patrol.stop()
         left = self.runs
         if left:
             self._tell(Report("left", text=", ".join(left)))

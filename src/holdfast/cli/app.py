@@ -34,6 +34,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "replay": "Run today's program over recorded journals; write nothing.",
         "patches": "List which runs still need the old branch of run.patched(NAME).",
         "doctor": "Check a store for damage.",
+        "ui": "Look at runs in a browser, and settle what waits for you.",
     },
     "Act": {
         "resume": "Start a run's program again, in its own directory.",
@@ -43,6 +44,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "cancel": "Cancel a run.",
         "fork": "Make a new run from a point of this one.",
         "rewind": "Move a run's head back to a point.",
+        "label": "Give a point of a run a name, which keeps it.",
         "prune": "Delete old states and records, and free the space.",
         "erase": "Remove every trace of a run, for good.",
     },
@@ -62,6 +64,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "submit": "Queue a run for a worker.",
         "worker": "Run what is queued, orphaned or answered.",
+        "hooks": "Notify people when a run needs them, ends or fails.",
         "mcp": "Serve agents over MCP: a state that survives their session.",
         "proxy": "Record the model calls of any program, in any language.",
         "completion": "Print the script that completes command lines in a shell.",

@@ -8,12 +8,13 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from holdfast.api.excepthook import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING, exit_code_of
 from holdfast.errors import HoldfastError, StopSignal
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.url import without_password
 
 __all__ = [

@@ -6,11 +6,12 @@ A configuration never contains a token. The client takes it from the environment
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import OPT_INDENT_2, dumps
 
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
+from holdfast.model.named_tuple import NamedTuple
 
 TOKEN_VARIABLE: Final = "HOLDFAST_MCP_TOKEN"  # noqa: S105 - the name of one
 NAME: Final = "holdfast"

@@ -27,6 +27,7 @@ store_option = click.option(
     help="Where the runs are kept: a path, sqlite:///path, postgresql://user@host/database or "
     "dynamodb://table. Default: HOLDFAST_URL, else the nearest .holdfast.",
 )
+by_option = click.option("--by", metavar="NAME", help="Who asks for it, for the record. Default: you.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable fields.")
 
 
@@ -41,7 +42,7 @@ class PlaceArgument(click.Argument):
         if store is None:
             return []
         run, sign, _ = incomplete.partition("@")
-        names = [f"{run}@{label}" for label in label_names(store.events(run))] if sign else run_names(store)
+        names = [f"{run}@{label}" for label in label_names(store, run)] if sign else run_names(store)
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -9,11 +9,12 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from holdfast.cli.errors import RefusedError
 from holdfast.cli.output.plaintext import safe
 from holdfast.errors import ForeignCommand
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.url import without_password
 from holdfast.views.resume_plan import Launch
 

@@ -1,13 +1,12 @@
 """Names of runs and labels that a person may have meant."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.text.close_names import did_you_mean
 from holdfast.errors import HoldfastError, UnknownPoint, UnknownRun
 from holdfast.model.event_fields import fields_of
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import Kind
 
 if TYPE_CHECKING:
     from holdfast.api.store.store import Store
@@ -21,10 +20,12 @@ def run_names(store: "Store") -> list[str]:
     return [info.run for info in store.runs(limit=_RUNS_MAX)]
 
 
-def label_names(events: Sequence[Event]) -> list[str]:
-    """The labels of a run's checkpoints, newest first."""
-    labels = [fields_of(event.body).get("label") for event in events if event.kind == Kind.CHECKPOINT]
-    return [*dict.fromkeys(label for label in reversed(labels) if label)]
+def label_names(store: "Store", run: str) -> list[str]:
+    """The labels of a run, newest first: those that its program gave, then those that people gave."""
+    checkpoints = (event for event in store.events(run) if event.kind == Kind.CHECKPOINT)
+    labels = [fields_of(event.body).get("label") for event in checkpoints]
+    given = [label.name for label in store.labels(run)]
+    return [*dict.fromkeys(label for label in [*reversed(labels), *reversed(given)] if label)]
 
 
 def suggestion_for(error: BaseException, url: str | None) -> str:
@@ -38,5 +39,5 @@ def suggestion_for(error: BaseException, url: str | None) -> str:
         if store is not None and isinstance(error, UnknownRun):
             return did_you_mean(error.run, run_names(store))
         if store is not None and isinstance(error, UnknownPoint) and not error.what[:1].isdecimal():
-            return did_you_mean(error.what, label_names(store.events(error.run)))
+            return did_you_mean(error.what, label_names(store, error.run))
     return ""

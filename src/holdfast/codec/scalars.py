@@ -16,8 +16,10 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from re import Pattern
 from re import compile as compile_pattern
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
+
+from holdfast.model.named_tuple import NamedTuple
 
 Fields = dict[str, Any]
 """The parts of a form by key, ``v`` first; without the tag."""

@@ -20,11 +20,12 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from holdfast.codec.refusals import UnreadableError
 from holdfast.codec.scalars import find_form
 from holdfast.errors import Misuse
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.stored_names import PLACES, fixed_name, is_ours
 
 T = TypeVar("T")

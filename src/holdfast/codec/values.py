@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from holdfast.codec.refusals import RefusedError, UnreadableError, member
+from holdfast.codec.refusals import RefusedError, UnreadableError, member, too_deep
 from holdfast.codec.tag import (
     CAREFUL,
     CAREFUL_SORTED,
@@ -25,7 +25,8 @@ from holdfast.codec.tag import (
 )
 from holdfast.codec.untag import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
-from holdfast.limits import VALUE_SIZE_BYTES_MAX
+from holdfast.limits import VALUE_DEPTH_MAX, VALUE_SIZE_BYTES_MAX
+from holdfast.model.recorded_value import Recorded
 
 _SHORT: Final = frozenset({type(None), bool, int, str})
 _MARKER: Final = b'{"$":'
@@ -47,12 +48,29 @@ def canonical(value: object, *, what: str) -> bytes:
 
 def canonical_arguments(arguments: dict[str, Any], *, what: str) -> bytes:
     """As ``canonical``, for a call's arguments, which are named and mostly plain: those take a fast path."""
+    return plain_arguments(arguments) or canonical(arguments, what=what)
+
+
+def plain_arguments(arguments: dict[str, Any]) -> bytes | None:
+    """Arguments that are plain, as ``canonical`` writes them; None for others."""
     if _SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
         try:
             return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # an int or a text that orjson cannot write
             pass
-    return canonical(arguments, what=what)
+    return None
+
+
+def encode_quickly(value: object) -> bytes | None:
+    """As ``encode``; None for a value that is refused or needs a second look, which ``encode`` takes.
+
+    It needs no name of the value: the name would be made for every result of a step, for nothing.
+    """
+    try:
+        data = orjson.dumps(value if type(value) in _SHORT else tag(value, 0, QUICK))
+    except (TypeError, RefusedError):
+        return None
+    return data if len(data) <= VALUE_SIZE_BYTES_MAX else None
 
 
 def decode(data: bytes, *, what: str, hint: object = None) -> Any:
@@ -91,7 +109,43 @@ def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any
         tree = tag(value, 0, mode)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return tree, sorted(_left_out(tree, "")) if mode.left_out else []
+    return tree, left_out(tree) if mode.left_out else []
+
+
+def left_out(tree: Any) -> list[str]:
+    """The paths in a tree of the ephemeral values that were left out of it."""
+    return sorted(_left_out(tree, ""))
+
+
+def recorded_tree(value: object, *, what: str) -> Any:
+    """As ``encode_tree``; a value that comes in the recorded form stays as it is. NotStorable, TooLarge."""
+    if not isinstance(value, Recorded):
+        return encode_state(value, what=what)[0]
+    try:
+        return _as_recorded(value.tree, 0)
+    except RefusedError as refused:
+        raise refused.explain(what) from refused.__cause__
+
+
+def _as_recorded(tree: Any, depth: int) -> Any:
+    """Tags are left as they are; a number that orjson would change gets one."""
+    if depth > VALUE_DEPTH_MAX:
+        raise too_deep()
+    if type(tree) is dict:
+        return {name: _as_recorded(part, depth + 1) for name, part in tree.items()}
+    if type(tree) is list:
+        return [_as_recorded(part, depth + 1) for part in tree]
+    return tag(tree, depth, CAREFUL)
+
+
+def recorded_bytes(value: object, *, what: str, sorts: bool = False) -> bytes:
+    """As ``encode``, or as ``canonical`` if it ``sorts``; also for a value in the recorded form."""
+    if not isinstance(value, Recorded):
+        return canonical(value, what=what) if sorts else encode(value, what=what)
+    data = orjson.dumps(recorded_tree(value, what=what), option=orjson.OPT_SORT_KEYS if sorts else 0)
+    if len(data) > VALUE_SIZE_BYTES_MAX:
+        raise TooLarge(what=what, size=len(data), size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
+    return data
 
 
 def _left_out(tree: Any, path: str) -> Iterator[str]:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from json import loads
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.memory.terms import folded
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.embedding.embedders import Matrix

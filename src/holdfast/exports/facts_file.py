@@ -1,13 +1,14 @@
 """Facts as a file: one JSON object per line; the first line is the header."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.errors import HoldfastError, NewerExport, NotAnExport
 from holdfast.model.facts import Fact
+from holdfast.model.named_tuple import NamedTuple
 
 FORMAT: Final = 1
 _HINT: Final = "facts are written with: holdfast memories --export FILE"

@@ -5,9 +5,10 @@ differs in a single bit is refused, and so is anything but zeros between and aft
 """
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from holdfast.errors import DamagedExport, NotAnExport
+from holdfast.model.named_tuple import NamedTuple
 
 BLOCK: Final = 512
 END: Final = bytes(2 * BLOCK)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -11,6 +11,7 @@ from holdfast.core.text.value_text import one_line
 from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownPoint, UnknownRun
 from holdfast.mcp.held_runs import LOST, Failure, HeldRuns, StepFailed
 from holdfast.mcp.sdk import result
+from holdfast.model.named_tuple import NamedTuple
 
 VALUE_CHARS_MAX: Final = 4_000
 """The text shows a recorded value up to this length; the data has all of it."""

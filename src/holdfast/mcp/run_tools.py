@@ -7,7 +7,7 @@ from pydantic import Field
 
 from holdfast.api.served_run import Found
 from holdfast.api.store.store import Store
-from holdfast.core.lineage.points import Place, find_event, parse_place
+from holdfast.core.lineage.points import Place, parse_place
 from holdfast.core.text.value_text import count, one_line
 from holdfast.errors import Misuse, UnknownRun
 from holdfast.mcp.held_runs import HeldRun, HeldRuns
@@ -321,7 +321,7 @@ def _event_reply(store: Store, place: Place) -> Reply:
     if place.seq is not None:  # a rewind may have moved it to another run
         place = place._replace(run=store.run_with(place.run, place.seq))
     events = store.events(place.run)
-    event = find_event(events, place)
+    event = store.find_event(place, events)
     if event is None:
         raise store.absence(place, events, store.get(place.run).head)
     detail = event_detail(place.run, event, store.content(event))

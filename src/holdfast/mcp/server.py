@@ -10,7 +10,7 @@ from orjson import OPT_INDENT_2, dumps
 from pydantic import ValidationError
 
 from holdfast.api.store.store import Store
-from holdfast.core.lineage.points import find_event, parse_place
+from holdfast.core.lineage.points import parse_place
 from holdfast.core.text.close_names import did_you_mean
 from holdfast.core.transfer.handoff import markdown
 from holdfast.errors import HoldfastError, Misuse, UnknownPoint
@@ -245,7 +245,7 @@ def _add_resources(server: sdk.Server, store: Store) -> None:
 def state_of(store: Store, run: str, point: str) -> Any:
     """The state at a checkpoint. Raises UnknownPoint or PointPruned."""
     place, events = parse_place(f"{run}@{point}"), store.events(run)
-    event = find_event(events, place)
+    event = store.find_event(place, events)
     if event is None:
         raise store.absence(place, events, store.get(run).head)
     body = store.content(event)

@@ -1,6 +1,8 @@
 """Artifacts: the files a run made, their versions, and their state on disk."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 Copied = Literal["kept", "none", "pruned"]
 """Whether the store has a version's content: kept, never copied, or pruned with the history around it."""

@@ -1,6 +1,8 @@
 """What a run may spend on model calls, and what it has spent."""
 
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
+
+from holdfast.model.named_tuple import NamedTuple
 
 WhenUnknown = Literal["warn", "stop"]
 WHEN_UNKNOWN: Final[tuple[str, ...]] = get_args(WhenUnknown)

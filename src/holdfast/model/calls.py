@@ -1,10 +1,11 @@
 """Calls: how one is treated, and what is recorded of it."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from holdfast.limits import SETTLE_S
 from holdfast.model.loops import Manner
+from holdfast.model.named_tuple import NamedTuple
 
 Effect = Literal["read", "idempotent", "once"]
 RecordedEffect = Literal["read", "idempotent", "once", "model"]

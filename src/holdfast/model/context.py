@@ -1,15 +1,15 @@
 """Contexts: the briefing for a model that knows nothing of a run, line by line."""
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
+
+from holdfast.model.named_tuple import NamedTuple
 
 Style = Literal["summary", "full", "facts"]
 STYLES: Final[tuple[str, ...]] = get_args(Style)
 
 Count = Callable[[str], int]
 """A tokenizer: the number of tokens of a text."""
-
-BUDGET_TOKENS: Final = 2_000
 
 
 class Line(NamedTuple):

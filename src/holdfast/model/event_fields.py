@@ -126,6 +126,17 @@ def filled(body: bytes, name: str, data: bytes) -> bytes:
     return write(fields, parts, value=data, value_name=name)
 
 
+def with_part_of(body: bytes, name: str, other: bytes) -> bytes:
+    """The body with a part as another body has it, or its address there; unchanged if that has none."""
+    names = (name, f"{name}_blob", f"{name}_bytes")
+    theirs = contents_of(other)
+    brought = {one: theirs[one] for one in names if one in theirs}
+    if not brought:
+        return body
+    kept = {one: value for one, value in contents_of(body).items() if one not in names}
+    return write(*split({**kept, **brought}))
+
+
 def without(body: bytes, names: Iterable[str], *, pruned: str = "") -> bytes:
     """The body without these fields and parts; ``pruned`` records their class."""
     gone = frozenset(names)

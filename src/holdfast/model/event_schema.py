@@ -13,7 +13,7 @@ is a list of texts. An equals sign comes before the list of allowed words.
 from collections.abc import Callable, Mapping
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast import limits
 from holdfast.model.event_fields import PARTS, PRUNED, contents_of, lines_of, parts_of
@@ -27,6 +27,7 @@ from holdfast.model.events import (
     Event,
     Kind,
 )
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Status
 
 Shape = Mapping[str, str]
@@ -53,19 +54,19 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.RUN_FORKED: Schema(
         {
             "from": "text", "at_seq": "seq", "attempts": "count?", "effects": "=answer,ask,again?", "blobs":
-            "addresses?", "cwd": "text?",
+            "addresses?", "cwd": "text?", "by": "text?",
         },
-        {"value": "list?"},
+        {"value": "list?", "inputs": "any?"},
     ),
     Kind.RUN_REWOUND: Schema(
         {
             "to_seq": "seq", "kept": "text?", "attempts": "count?", "spent": "numbers?", "worked_s":
-            "number?", "effects": "=answer,ask,again?", "blobs": "addresses?",
+            "number?", "effects": "=answer,ask,again?", "blobs": "addresses?", "by": "text?",
         },
         {"value": "list?"},
     ),
-    Kind.RUN_SEALED: Schema({"to": "text", "status": "text", "handoff": "text?"}),
-    Kind.RUN_UNSEALED: Schema({"from": "text", "handoff": "text?"}),
+    Kind.RUN_SEALED: Schema({"to": "text", "status": "text", "handoff": "text?", "by": "text?"}),
+    Kind.RUN_UNSEALED: Schema({"from": "text", "handoff": "text?", "by": "text?"}),
     Kind.RUN_CANCELLED: Schema({"by": "text", "asked_at": "time?"}, {"reason": "text"}),
     Kind.ATTEMPT_STARTED: Schema(
         {
@@ -122,7 +123,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.MARK: Schema(
         {
             "in": "text?", "after": "text?", "forked": "bool?", "by_task": "bool?", "of_task": "bool?",
-            "keep": "count?", "upto": "seq?",
+            "keep": "count?", "upto": "seq?", "by": "text?",
         },
         {"value": "any?", "losses": "losses?", "repairs": "list?"},
     ),
@@ -131,7 +132,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "in": "text?", "label": "text|null?", "state_bytes": "count", "rebuild": "list?", "unsaid":
             "list?", "upto_seq": "count?", "after": "text?", "path": "path?",
             "forked": "bool?", "chain": "text?", "hidden":
-            "bool?",
+            "bool?", "by": "text?",
         },
         {"state": "any"},
     ),
@@ -233,7 +234,10 @@ NAMED: Final[dict[str, Schema]] = {
     ),
     MESSAGES: Schema({"in": "text?"}, {"value": "list?"}),
     DROPPED: Schema({"in": "text?"}, {"value": "dropped?"}),
-    MENDED: Schema({"in": "text?", "keep": "count", "upto": "seq?"}, {"repairs": "list?", "value": "list?"}),
+    MENDED: Schema(
+        {"in": "text?", "keep": "count", "upto": "seq?", "by": "text?"},
+        {"repairs": "list?", "value": "list?"},
+    ),
     HANDED_OVER: Schema({}, {"losses": "losses?", "value": "object?"}),
 }  # fmt: skip
 """What some marks and checkpoints have, by their names."""

@@ -6,10 +6,11 @@ The stored form is a few plain fields and opaque bytes. The codec knows the mean
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from holdfast.model.event_fields import fields_of
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Event(NamedTuple):
@@ -31,6 +32,7 @@ class Event(NamedTuple):
     chain: int = 0
 
 
+_new = tuple.__new__
 _PLACE = Struct("<qdq")
 _LINK = Struct("<II")
 _CHAIN_MAX: Final = 0xFFFFFFFF
@@ -55,6 +57,18 @@ def is_intact(run: str, event: Event) -> bool:
 def link(before: int, crc: int) -> int:
     """The chain of an event: over the chain before it and its own checksum. Never 0, which means none."""
     return crc32(_LINK.pack(before, crc)) or 1
+
+
+def chained(
+    run: str, seq: int, at: float, kind: str, name: str, key: str, fence: int, body: bytes, before: int
+) -> Event:
+    """The event of this content at this place, chained to ``before``."""
+    # ``checksum`` and ``link`` written out, and no constructor: a step makes two events, and each call costs
+    # more than what it does.
+    texts = f"{run}\0{kind}\0{name}\0{key}".encode("utf-8", "surrogatepass")
+    crc = crc32(_PLACE.pack(seq, at, fence) + texts + body)
+    chain = crc32(_LINK.pack(before, crc)) or 1
+    return _new(Event, (seq, at, kind, name, key, fence, body, crc, chain))
 
 
 def first_link(birth: str) -> int:
@@ -192,6 +206,12 @@ class Kind:
 
 AUTOSAVE: Final = "autosave"
 """The name of a checkpoint that Holdfast made automatically."""
+
+EDITED: Final = "edited"
+"""The name of a checkpoint with a state that a person has edited, for a fork."""
+
+UNASKED: Final = frozenset({AUTOSAVE, EDITED})
+"""The names of checkpoints that no call of the program made."""
 
 CHAINED: Final = "chained"
 """The name of a checkpoint kept for another framework: one of a chain, each naming the one before it."""

@@ -1,6 +1,8 @@
 """The manifest of an export, and the results of export, import, copy and erase."""
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from holdfast.model.named_tuple import NamedTuple
 
 
 class ExportedRun(NamedTuple):

@@ -1,6 +1,8 @@
 """Memory: a fact that outlives its run, what a search found, and where in a journal."""
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Fact(NamedTuple):

@@ -1,6 +1,8 @@
 """What passes between runs: promises, messages, and handoffs with their losses."""
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 PromiseState = Literal["open", "kept", "broken"]
 TELL: Final = "tell of a promise"

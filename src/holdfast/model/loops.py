@@ -2,7 +2,9 @@
 
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 Level = Literal["warn", "nudge", "pause"]
 LEVELS: Final[tuple[Level, ...]] = ("warn", "nudge", "pause")

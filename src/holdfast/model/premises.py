@@ -4,7 +4,9 @@ A premise is identified by its kind and name, ``file:data.csv``. Its facts are p
 ``core.premises.premises`` knows their meaning, ``engine.premises.probes`` collects them.
 """
 
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
+
+from holdfast.model.named_tuple import NamedTuple
 
 Kind = Literal["file", "artifact", "endpoint", "tool", "source", "model", "package", "clock", "effect"]
 Verdict = Literal["holds", "changed", "missing", "unknown"]

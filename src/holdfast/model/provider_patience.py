@@ -1,6 +1,8 @@
 """How long to wait for a provider that does not answer, and what to do meanwhile."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 OutageKind = Literal[
     "unreachable", "unavailable", "loading", "stalled", "cut_off", "rate_limited", "quota", "garbled"

@@ -1,6 +1,6 @@
 """The result of pruning, for programs and people; and what is protected from it."""
 
-from typing import NamedTuple
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Part(NamedTuple):
@@ -42,3 +42,16 @@ class Pin(NamedTuple):
     run: str
     seq: int
     place: str
+    by: str = ""
+    """The person who pinned it; empty if an earlier version did not record it."""
+    at: float = 0.0
+
+
+class Label(NamedTuple):
+    """A name that a person gave to a point, and that keeps it: the run that owns the event, and the event."""
+
+    run: str
+    seq: int
+    name: str
+    by: str = ""
+    at: float = 0.0

@@ -1,6 +1,8 @@
 """Questions to people: the question, the type of its answer, and the answer."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 WantsKind = Literal["bool", "text", "int", "number", "choice", "object", "json"]
 

@@ -1,6 +1,8 @@
 """The command of a run's last attempt: what it is, its origin, and whether it may be started again."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Command(NamedTuple):

@@ -1,6 +1,8 @@
 """What a replay of a recorded run over today's program found."""
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 ENVIRONMENT: Final = "HOLDFAST_REPLAY"
 """The file that what is found is appended to, one line of JSON for each run."""

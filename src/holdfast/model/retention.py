@@ -1,8 +1,9 @@
 """How long records are kept: per class of record, by age, count and total size."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.limits import COMPACT_EVENTS_MIN, KEPT_CHECKPOINTS
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Keep(NamedTuple):

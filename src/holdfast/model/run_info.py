@@ -1,7 +1,8 @@
 """What a store reports about its runs, for programs and people."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.questions import Wants
 from holdfast.model.store_rows import Lease, Liveness
 
@@ -43,6 +44,19 @@ class Rewound(NamedTuple):
     """Letters that went with the kept branch, and messages that are unread again."""
     taken_back: tuple[str, ...] = ()
     """The receivers of messages that were sent after it, and that are not delivered any more."""
+
+
+class Past(NamedTuple):
+    """Whether events that were read still count: if any of it differs, read the run from its beginning.
+
+    ``origin_seq`` is the last event that a fork has borrowed. The revision also grows when the status
+    changes, so it differs more often than the past does.
+    """
+
+    birth: str
+    origin: str | None
+    origin_seq: int
+    revision: int
 
 
 class RunInfo(NamedTuple):

@@ -1,9 +1,10 @@
 """What can be read from a damaged store, and what was copied."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob, Record, RunRow
 
 

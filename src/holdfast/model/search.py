@@ -3,7 +3,9 @@
 An index is derived data: every hit is looked up in the store before it is reported.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 FACTS: Final = "facts"
 EVENTS: Final = "events"

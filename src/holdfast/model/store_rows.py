@@ -4,11 +4,13 @@ Every body is opaque bytes to the store.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 
-Liveness = Literal["alive", "dead", "unknown"]
+Liveness = Literal["alive", "ending", "dead", "unknown"]
+"""``ending``: the process was killed, and the kernel has not taken everything from it yet."""
 
 
 class Lease(NamedTuple):
@@ -26,10 +28,15 @@ class Lease(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """The answer to an acquire: the current lease, and whether the caller got it."""
+    """The answer to an acquire: the current lease, and whether the caller got it.
+
+    ``row`` is the run's row as of that moment, if the lease is granted, the row is sound, and the store has
+    it without another request.
+    """
 
     granted: bool
     lease: Lease
+    row: "RunRow | None" = None
 
 
 class RunRow(NamedTuple):
@@ -187,7 +194,21 @@ TRUSTS: Final = "trusts"
 SETTLEMENTS: Final = "settlements"
 """The record space that says how promises to other runs ended, for all branches of the run that made them."""
 
-RUN_SPACES: Final = ("snapshots", "labels", "pins", "pruning", TRUSTS, SETTLEMENTS)
+HOOKS: Final = "hooks"
+"""The record space of a store's hooks: its declarations alone, which belong to no run."""
+NOTICED: Final = "noticed"
+"""The record space that says up to which event each hook knows a run."""
+DELIVERIES: Final = "deliveries"
+"""The record space of the notices that have to be delivered."""
+DELIVERED: Final = "delivered"
+"""The record space of the deliveries that have ended."""
+
+ACTS: Final = "acts"
+"""The record space that says who asked for an act on a run that leaves no event."""
+
+RUN_SPACES: Final = (
+    "snapshots", "labels", "pins", "pruning", TRUSTS, SETTLEMENTS, NOTICED, DELIVERIES, DELIVERED, ACTS,
+)  # fmt: skip
 """The record spaces whose keys start with a run's name: that alone, or up to an ``@``, which no name has."""
 
 

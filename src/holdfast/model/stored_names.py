@@ -23,14 +23,25 @@ _ROWS: Final = (
         (
             "NotRecorded AcknowledgedLost ArgumentChanged CommandFailed EffectNotMade EffectUnclaimed "
             "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable "
-            "Unjournaled"
+            "Unjournaled BadSignature UnknownHook LabelTaken"
         ),
     ),
+    (
+        "holdfast",
+        "holdfast.model.hooks",
+        "AskedQuestion Delivery DeliveryCounts DoubtedStep Hook Mark Notice Sent",
+    ),
+    ("holdfast", "holdfast.api.store.hooks", "hook read_webhook"),
+    ("holdfast", "holdfast.engine.hooks.senders", "CannotSend"),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),
     ("holdfast", "holdfast.model.event_schema", "Schema"),
     ("holdfast", "holdfast.model.exports", "ExportedChild ExportedRecords SingleUse"),
-    ("holdfast", "holdfast.model.run_info", "EffectBehind MovedLetters StoppedCall UnclaimedEffect"),
+    ("holdfast", "holdfast.model.run_info", "EffectBehind MovedLetters Past StoppedCall UnclaimedEffect"),
+    ("holdfast", "holdfast.model.act_record", "ActRecord"),
+    ("holdfast", "holdfast.model.fork_edits", "Editable ForkChange ForkEdits"),
+    ("holdfast", "holdfast.model.prune_report", "Label"),
+    ("holdfast", "holdfast.model.recorded_value", "Recorded"),
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),

@@ -1,6 +1,6 @@
 """Usage of a model call: counted by the provider, priced by the table in force when it was recorded."""
 
-from typing import NamedTuple
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Usage(NamedTuple):

@@ -1,6 +1,8 @@
 """What a tool's ``verify`` function can report about an effect that was cut off."""
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Done(NamedTuple):

@@ -1,6 +1,8 @@
 """A wait: what a run waits for, since when, and until when if that is known."""
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 SLEEP: Final = "sleep"
 """The name of a wait that is a call of the program; every other one belongs to the call with its key."""

@@ -1,12 +1,13 @@
 """The providers whose protocols the proxy speaks: where their requests go, and how they report an error."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from orjson import dumps
 
 from holdfast.errors import Misuse
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Provider(NamedTuple):

@@ -7,16 +7,20 @@ do not retry; after it, every request gets the same error.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from contextlib import AbstractContextManager
+from re import compile as pattern
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast.adapters.shared.turns import Turns
 from holdfast.adapters.wire.exchange import REPLAYED
+from holdfast.adapters.wire.framework_check import say_missing
 from holdfast.adapters.wire.shapes import shape_of
 from holdfast.adapters.wire.shapes.shape import Shape
 from holdfast.engine.run.held_run import pass_on_failure
-from holdfast.errors import HoldfastError, StopSignal, Unjournaled
+from holdfast.errors import BudgetExceeded, HoldfastError, StopSignal, Unjournaled
 from holdfast.limits import PROXY_BODY_BYTES_MAX, PROXY_LOST_ANSWERS_MAX
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.proxy.answer import Answer
 from holdfast.proxy.providers import Provider, Upstreams, error_body, provider_of
 
@@ -28,6 +32,8 @@ _NOT_RELAYED: Final = _HOP | {"content-encoding", "proxy-authenticate"}
 _REFUSED: Final = 400
 """The one status that no client retries: SDKs retry 409 unless they know the header beside it."""
 _BAD_GATEWAY: Final = 502
+_CLAUDE_SDK: Final = pattern(r"^claude-cli/.*\bsdk-py\b")
+"""The CLI of an agent that could have its tools held, too."""
 
 
 class Asked(NamedTuple):
@@ -126,7 +132,7 @@ class Relay:
             url = self._upstreams.url_of(asked.provider, asked.path, asked.query)
             headers = [pair for pair in asked.headers.items() if pair[0] not in _NOT_SENT]
             request = self._client.build_request(asked.method, url, headers=headers, content=asked.body)
-            with self._turns.leading() if asked.shape else self._turns.entered():
+            with self._place_of(asked):
                 response = await self._client.send(request, stream=True)
                 try:
                     self._note(asked, response)
@@ -141,7 +147,8 @@ class Relay:
                 finally:
                     await response.aclose()
             answer.add(last)
-        except StopSignal as stop:
+        except StopSignal as raised:
+            stop = _advised(raised)
             self.stop = self.stop or stop
             self.is_over.set()
             _refuse(answer, asked.provider, type(stop).__name__, explained(stop))
@@ -161,10 +168,16 @@ class Relay:
         finally:
             answer.end()
 
+    def _place_of(self, asked: Asked) -> AbstractContextManager[Any]:
+        """Where in the run a request is sent."""
+        return self._turns.leading() if asked.shape else self._turns.entered()
+
     def _note(self, asked: Asked, response: Any) -> None:
         """Count a model call, and remember its failure."""
         if asked.shape is None:
             return
+        if _CLAUDE_SDK.search(asked.headers.get("user-agent", "")):
+            say_missing("claude_agent_sdk")
         is_replayed, key = REPLAYED in response.headers, (asked.path, asked.body)
         self._first = self._first or key
         if key == self._first and self.calls and not is_replayed and not self._is_repeated:
@@ -236,6 +249,18 @@ def _refuse(answer: Answer, provider: Provider, code: str, message: str, status:
     headers = ((b"content-type", b"application/json"), (b"x-should-retry", b"false"))
     answer.begin(status, headers)
     answer.add(error_body(provider, code, message))
+
+
+def _advised(stop: StopSignal) -> StopSignal:
+    """The stop, with the next move of someone who has no program but this proxy."""
+    if not isinstance(stop, BudgetExceeded):
+        return stop
+    limit = stop.limit.removeprefix("unknown ")
+    advice = (
+        f"start the proxy again with a larger --budget {limit}=N; "
+        f"`holdfast stats {stop.run} --cost` shows what it was spent on"
+    )
+    return type(stop)(**{**stop.fields, "advice": advice}).because(stop)
 
 
 def explained(error: HoldfastError | StopSignal) -> str:

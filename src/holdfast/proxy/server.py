@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from secrets import token_hex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.adapters.shared.journaled_calls import not_installed
 from holdfast.adapters.shared.turns import Turns
@@ -24,24 +24,22 @@ from holdfast.api.enter import Opening
 from holdfast.engine.run.call_site import here_now
 from holdfast.errors import CommandFailed, Terminated
 from holdfast.limits import DRAIN_S, PROXY_STOP_S
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.provider_patience import PATIENCE
 from holdfast.proxy.providers import Upstreams, variables_for
 from holdfast.proxy.relay import Relay
 
 try:
     import httpx
-    import uvicorn
+
+    from holdfast.proxy.listener import HOST, served
 except ImportError as error:
     raise not_installed("proxy", "proxy", error) from error
 
-HOST: Final = "127.0.0.1"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SIGNAL_EXIT: Final = 128
 _ANSWER_S: Final = 600.0
 _CONNECT_S: Final = 10.0
-_SHUTDOWN_S: Final = 2
-_KEEP_ALIVE_S: Final = 3600
-"""Longer than any client keeps an idle connection: one that we close may just be taken for the next call."""
 _RUN: Final = "HOLDFAST_RUN"
 
 
@@ -140,30 +138,8 @@ async def _served(
         # The agent is one program: each of its calls follows the one before, unless they overlap.
         turns = Turns(here, is_alone=True)
         relay = Relay(journaled(client, manner), turns, upstreams, address, options.tell)
-        config = uvicorn.Config(
-            relay,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=_SHUTDOWN_S,
-        )
-        server = _Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        try:
+        async with served(relay, listening):
             yield relay
-        finally:
-            server.should_exit = True
-            await serving
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The signals are ours."""
-        yield
 
 
 async def _worked(

@@ -6,7 +6,7 @@ as the process lives.
 """
 
 import os
-import socket
+import platform
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ class MemoryStore:
         self._pid: Final = os.getpid()
         self._closed = False
         self._tables: Final = memory_tables(name)
-        self._owner: Final = f"{self._pid}@{socket.gethostname()}/memory"
+        self._owner: Final = f"{self._pid}@{platform.node()}/memory"
 
     @property
     def url(self) -> str:
@@ -198,8 +198,8 @@ class MemoryStore:
             if held.owner and (over is None or (over.fence, over.beat) != (held.fence, held.beat)):
                 return Grant(False, held)
             lease = Lease(max(held.fence, above) + 1, self._owner, 0, at, at, lease_s)
-            tables.runs[run] = row._replace(lease=lease)
-            return Grant(True, lease)
+            taken = tables.runs[run] = row._replace(lease=lease)
+            return Grant(True, lease, None if taken.damage else taken)
 
     def accept_loss(self, run: str) -> int:  # noqa: ARG002 - what it holds and what it acknowledged is one memory
         with self._changing():

@@ -6,8 +6,10 @@ that the store relies on. They are also no content to hash or copy: they change 
 
 import os
 from collections import Counter
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 ENDS: Final = (
     "",
@@ -21,25 +23,26 @@ ENDS: Final = (
     "-search-journal",
 )
 """What the names of a store's files end with, behind the name of its database."""
-_open: Counter[Path] = Counter()
+_open: Counter[str] = Counter()
 
 
-def note(store: Path) -> None:
+def note(store: "StrPath") -> None:
     """A store in this file was opened once more."""
-    _open[store] += 1
+    _open[os.fspath(store)] += 1
 
 
-def forget(store: Path) -> None:
+def forget(store: "StrPath") -> None:
     """It was closed once; forgotten with the last close."""
-    _open[store] -= 1
+    _open[os.fspath(store)] -= 1
 
 
 def is_own_name(directory: str | int, name: str) -> bool:
     """Whether an open store has a file of this name in this directory, or would take one for its own."""
     for store in _open_stores():
-        if name.startswith(store.name) and name.removeprefix(store.name) in ENDS:
+        place, its_name = os.path.split(store)
+        if name.startswith(its_name) and name.removeprefix(its_name) in ENDS:
             try:
-                if os.path.samestat(os.stat(store.parent), os.stat(directory)):  # noqa: PTH116 - as below
+                if os.path.samestat(os.stat(place), os.stat(directory)):
                     return True
             except OSError:  # one of them is not there
                 continue
@@ -52,12 +55,12 @@ def own_files() -> frozenset[tuple[int, int]]:
     for store in _open_stores():
         for end in ENDS:
             try:
-                status = os.stat(f"{store}{end}")  # noqa: PTH116 - many, and most are there
+                status = os.stat(f"{store}{end}")
             except OSError:
                 continue
             found.add((status.st_dev, status.st_ino))
     return frozenset(found)
 
 
-def _open_stores() -> list[Path]:
+def _open_stores() -> list[str]:
     return [path for path, times in tuple(_open.items()) if times > 0]

@@ -177,7 +177,8 @@ class StorePort(Protocol):
 
         It is the same lease if fence and beat are equal. The new fence is higher than the run's last one and
         than ``above``: events from other stores have fences too. If refused, the answer is the current lease.
-        For a run that does not exist: refused with an empty lease.
+        For a run that does not exist: refused with an empty lease. A store whose every request costs should
+        return the row with the grant: a holder reads it next.
         """
         ...
 

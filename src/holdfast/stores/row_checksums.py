@@ -26,6 +26,9 @@ _RUN: Final = Struct("<dq?IIII")
 _META: Final = Struct("<qI")
 _ODD: Final = (AttributeError, TypeError, ValueError, StructError)
 """What damage raises if it changed the type of a field."""
+_ORIGIN: Final = 5
+_TEXTS: Final = frozenset({0, 1, 3, _ORIGIN, 10, 15})
+"""The text columns of a run's row."""
 _WARNED_MAX: Final = 1_000
 _warned: set[str] = set()
 
@@ -53,12 +56,32 @@ def meta_crc(store: str, fences: int) -> int:
     return crc32(_META.pack(fences, len(_text(store))) + _text(store))
 
 
+# -- texts that may be damaged -------------------------------------------------------------------------------
+
+
+def as_text(value: Any) -> str:
+    """Bytes of a text column that may be invalid UTF-8, as a name for the report."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else repr(value)
+
+
+def as_bytes(text: str) -> bytes:
+    """The reverse."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 # -- runs ----------------------------------------------------------------------------------------------------
 
 
 def judged_row(row: Sequence[Any]) -> RunRow:
     """The row of a SQL store, in the order of its columns, and what is wrong with it."""
     return judged(RunRow._make((*row[:9], Lease(*row[9:15]), *row[15:17], "")), row[17], row[18])
+
+
+def raw_run_row(row: Any) -> RunRow:
+    """A row that was read with its texts as bytes."""
+    texts = [as_text(value) if number in _TEXTS else value for number, value in enumerate(row)]
+    texts[_ORIGIN] = None if row[_ORIGIN] is None else texts[_ORIGIN]
+    return judged_row(texts)
 
 
 def judged(row: RunRow, crc: int | None, of_status: int | None) -> RunRow:

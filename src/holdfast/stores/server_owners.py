@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.model.store_rows import Liveness
+from holdfast.stores.ending_process import alive_or_ending
 
 _OWNER: Final = re.compile(r"\d+@[^/]*/(?P<name>[0-9a-f]{32})\.(?P<place>[0-9a-f]{16})")
 _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -64,7 +65,7 @@ def probe(owner: str) -> Liveness:
             return "dead"
         except OSError:
             return "unknown"
-    return "alive"
+    return alive_or_ending(owner)
 
 
 def _held() -> _Holding:

@@ -5,7 +5,7 @@ Without numpy, documents are found by words alone.
 """
 
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.limits import VECTORS_MAX
@@ -13,7 +13,13 @@ from holdfast.limits import VECTORS_MAX
 if TYPE_CHECKING:
     import numpy as np
 
-IS_POSSIBLE = find_spec("numpy") is not None
+
+@cache
+def is_possible() -> bool:
+    """Whether numpy is there. It is looked for when vectors are first asked for, not by every process."""
+    from importlib.util import find_spec
+
+    return find_spec("numpy") is not None
 
 
 class Nearest:

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
+
+from holdfast.model.named_tuple import NamedTuple
 
 Start = Literal["spawn", "fork"]
 _CHILD: Final = "holdfast.testing.child_inside"

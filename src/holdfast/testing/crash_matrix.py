@@ -19,10 +19,11 @@ from itertools import count
 from pathlib import Path
 from signal import SIGKILL
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from holdfast.api.store.store import Store, store
 from holdfast.model.event_fields import contents_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.testing.child_process import Children, Exit, KeptChildren, Start
 from holdfast.testing.killing_store import (
     ENV_MARK,

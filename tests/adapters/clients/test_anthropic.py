@@ -1,15 +1,20 @@
 """Anthropic's messages: thinking, tool use, the client's accumulating helper, prefill, and the repair of a history."""
 
+import json
 from typing import Any
 
 import anthropic
 import pytest
 from tests.adapters.clients.anthropic_drivers import Anthropic, AsyncAnthropic
-from tests.adapters.clients.drivers import ASK, Agent, Driver, alone, attempt, events
+from tests.adapters.clients.drivers import ASK, KEY, Agent, Driver, alone, attempt, events
 from tests.support.model_server import Provider, Reply, ToolCall, faults
 
 import holdfast
+from holdfast.adapters.wire.shapes import is_read
+from holdfast.adapters.wire.shapes.anthropic import MessagesSource
+from holdfast.adapters.wire.transport import library_of
 from holdfast.core.llm.streams import GO_ON
+from holdfast.core.llm.streams.message_events import events_of_message
 from holdfast.model.events import Kind
 
 NOTE = ToolCall("note", '{"text": "the tide turns", "number": 7}')
@@ -363,3 +368,49 @@ def test_counting_tokens_is_a_read(driver: Driver, provider: Provider, url: str)
     with pytest.raises(anthropic.NotFoundError):
         attempt(driver, provider, url, work)
     assert provider.exchanges[-1].path.endswith("/messages/count_tokens")
+
+
+def _on_vertex(sent: list[Any]) -> Any:
+    """A client of Vertex AI over a transport that answers by itself, whole or in events."""
+    http = library_of(anthropic.Anthropic(api_key=KEY)._client)
+    said = {"type": "text", "text": "The sea is wide."}
+    usage = {"input_tokens": 3, "output_tokens": 5}
+    whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": [said],
+             "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}  # fmt: skip
+
+    def answer(request: Any) -> Any:
+        body = json.loads(request.content)
+        sent.append((request.url.path, body))
+        if not request.url.path.endswith(":streamRawPredict"):
+            return http.Response(200, json=whole)
+        stream = b"".join(map(MessagesSource.encode, events_of_message(whole))) + MessagesSource.tail
+        return http.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
+
+    client = http.Client(transport=http.MockTransport(answer))
+    return anthropic.AnthropicVertex(region="eu", project_id="p", access_token=KEY, http_client=client)
+
+
+def test_messages_on_vertex_are_replayed(url: str) -> None:
+    """The model is in the path: it is part of the record, and is sent there. Counting tokens is a read."""
+    sent: list[Any] = []
+    plain = _on_vertex(sent)
+    client = holdfast.wrap(plain)
+    asked: Any = {"model": "claude-x", "max_tokens": 9, "messages": [{"role": "user", "content": ASK}]}
+    heard = []
+    for _ in range(2):
+        with holdfast.run("a", store=url, if_finished="reopen"):
+            answer = client.messages.create(**asked)
+            with client.messages.stream(**asked) as stream:
+                streamed = stream.get_final_message()
+            heard.append((answer.content[0].text, streamed.content[0].text, holdfast.replayed(answer)))
+    assert heard == [("The sea is wide.", "The sea is wide.", replayed) for replayed in (False, True)]
+    assert [path.rpartition("/")[2] for path, _ in sent] == [
+        "claude-x:rawPredict",
+        "claude-x:streamRawPredict",
+    ]
+    assert all("model" not in body for _, body in sent)
+    with pytest.raises(holdfast.Diverged), holdfast.run("a", store=url, if_finished="reopen"):
+        client.messages.create(**{**asked, "model": "claude-y"})
+    assert not is_read("/publishers/anthropic/models/claude-x:rawPredict")
+    assert is_read("/publishers/anthropic/models/count-tokens:rawPredict")
+    plain.close()

@@ -164,3 +164,32 @@ def test_usage_is_counted(plain: Any, provider: Provider, url: str) -> None:
         )
         list(client.converse_stream(modelId="m", messages=SAID)["stream"])
         assert run.spent.output_tokens == 2 * usage["outputTokens"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_without_its_result_is_settled_before_the_send(
+    plain: Any, provider: Provider, url: str, stream: bool
+) -> None:
+    """A tool ran, and its result never reached the history: it comes from the journal, as a block of the user's."""
+
+    @holdfast.tool(effect="once")
+    def note(text: str) -> str:
+        return f"noted: {text}"
+
+    use = {"toolUse": {"toolUseId": "t1", "name": "note", "input": {"text": "tide"}}}
+    told = [
+        *SAID,
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [{"text": "And now?"}]},
+    ]
+    client = holdfast.wrap(plain)
+    with holdfast.run("a", store=url):
+        note("tide")
+        if stream:
+            assert list(client.converse_stream(modelId="m", messages=told)["stream"])
+        else:
+            assert client.converse(modelId="m", messages=told)["output"]
+    (sent,) = provider.calls
+    result, text = sent.body["messages"][2]["content"]
+    assert result == {"toolResult": {"toolUseId": "t1", "content": [{"text": "noted: tide"}]}}
+    assert text == {"text": "And now?"}

@@ -201,3 +201,30 @@ def test_usage_has_the_reasoning(plain: Any, provider: Provider, url: str) -> No
     assert found.thoughts_token_count == 3
     assert spent.output_tokens == found.candidates_token_count + found.thoughts_token_count
     assert spent.input_tokens == found.prompt_token_count
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_without_its_result_is_settled_before_the_send(
+    plain: Any, provider: Provider, url: str, stream: bool
+) -> None:
+    """A tool ran, and its result never reached the history: it comes from the journal, before the user's text."""
+
+    @holdfast.tool(effect="once")
+    def note(text: str) -> str:
+        return f"noted: {text}"
+
+    call = types.Part.from_function_call(name="note", args={"text": "tide"})
+    told = [
+        types.Content(role="user", parts=[types.Part(text=ASK)]),
+        types.Content(role="model", parts=[types.Part(text="I note it."), call]),
+        types.Content(role="user", parts=[types.Part(text="And now?")]),
+    ]
+    client = holdfast.wrap(plain)
+    ask = client.models.generate_content_stream if stream else client.models.generate_content
+    with holdfast.run("a", store=url):
+        note("tide")
+        assert list(ask(model="m", contents=told))
+    (sent,) = provider.calls
+    result, text = sent.body["contents"][2]["parts"]
+    assert result == {"functionResponse": {"name": "note", "response": {"result": "noted: tide"}}}
+    assert text == {"text": "And now?"}

@@ -90,3 +90,110 @@ def test_an_end_that_was_made_up_is_none(provider: Provider, reach: dict[str, An
         chunks = functions.completion(messages=SAID, stream=True, **reach)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == whole
     assert len(provider.calls) == 3
+
+
+def _events(events: list[Any]) -> str:
+    """The text of a stream of the responses API."""
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
+def _reach(reach: dict[str, Any]) -> dict[str, Any]:
+    """The functions of the responses API have clients of their own."""
+    return {name: value for name, value in reach.items() if name not in {"client", "max_retries"}}
+
+
+def test_responses_are_replayed(provider: Provider, reach: dict[str, Any], url: str) -> None:
+    """Whole and streamed, with the calls of tools, in the module's own types."""
+    calls = Reply(text="I look.", calls=(ToolCall("weather", '{"city": "Ulm"}'),))
+    provider.script.reply(calls, calls)
+    functions = holdfast.wrap(litellm)
+    heard, replayed = [], []
+    for _ in range(2):
+        with holdfast.run("a", store=url, if_finished="reopen"):
+            answer = functions.responses(input=ASK, **_reach(reach))
+            stream = functions.responses(input=ASK, stream=True, **_reach(reach))
+            events = list(stream)
+            heard.append((answer, events))
+            replayed.append((holdfast.replayed(answer), holdfast.replayed(stream)))
+    assert replayed == [(False, False), (True, True)]
+    (first, live), (again, recorded) = heard
+    assert type(first) is type(again) is litellm.ResponsesAPIResponse
+    assert first.model_dump() == again.model_dump()
+    assert [item.type for item in again.output] == ["message", "function_call"]
+    assert _events(live) == _events(recorded) == "I look."
+    assert type(recorded[-1]) is type(live[-1])
+    assert recorded[-1].response.model_dump() == live[-1].response.model_dump()
+    assert len(provider.calls) == 2
+
+
+def test_responses_are_replayed_in_a_loop(provider: Provider, reach: dict[str, Any], url: str) -> None:
+    """The async twin, whole and streamed."""
+    functions = holdfast.wrap(litellm)
+
+    async def attempt() -> tuple[Any, list[Any], tuple[bool, bool]]:
+        async with holdfast.run("a", store=url, if_finished="reopen"):
+            answer = await functions.aresponses(input=ASK, **_reach(reach))
+            stream = await functions.aresponses(input=ASK, stream=True, **_reach(reach))
+            events = [event async for event in stream]
+        return answer, events, (holdfast.replayed(answer), holdfast.replayed(stream))
+
+    async def both() -> list[Any]:
+        try:
+            return [await attempt(), await attempt()]
+        finally:
+            await litellm.close_litellm_async_clients()
+
+    (first, live, fresh), (again, recorded, replayed) = asyncio.run(both())
+    assert (fresh, replayed) == ((False, False), (True, True))
+    assert first.model_dump() == again.model_dump()
+    assert _events(live) == _events(recorded) != ""
+    assert recorded[-1].response.model_dump() == live[-1].response.model_dump()
+    assert len(provider.calls) == 2
+
+
+def test_a_stream_of_responses_that_breaks_off_goes_on(
+    provider: Provider, reach: dict[str, Any], url: str
+) -> None:
+    """It is one response for the program."""
+    provider.script.faults[0] = faults.cut(after=4)
+    functions = holdfast.wrap(litellm, patience=QUICK)
+    heard = []
+    for _ in range(2):
+        with holdfast.run("a", store=url, if_finished="reopen"):
+            heard.append(list(functions.responses(input=ASK, stream=True, **_reach(reach))))
+    live, recorded = heard
+    assert _events(live) == _events(recorded) != ""
+    assert live[-1].type == recorded[-1].type == "response.completed"
+    assert len(provider.calls) == 2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_package_that_it_misses_is_no_outage(
+    reach: dict[str, Any], url: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``litellm`` says that the connection failed; the run would wait for ever."""
+
+    def failed(**_: Any) -> Any:
+        try:
+            raise ModuleNotFoundError("No module named 'mcp'")
+        except ModuleNotFoundError as missing:
+            raise litellm.APIConnectionError(str(missing), "openai", "m")  # noqa: B904 - as it does
+
+    async def failed_async(**more: Any) -> Any:
+        return failed(**more)
+
+    monkeypatch.setattr(
+        litellm, "aresponses" if is_async else "responses", failed_async if is_async else failed
+    )
+    functions = holdfast.wrap(litellm, patience=QUICK)
+
+    async def attempt() -> None:
+        async with holdfast.run("a", store=url):
+            await functions.aresponses(input=ASK, **_reach(reach))
+
+    with pytest.raises(ModuleNotFoundError):
+        if is_async:
+            asyncio.run(attempt())
+        else:
+            with holdfast.run("a", store=url):
+                functions.responses(input=ASK, **_reach(reach))

@@ -125,3 +125,42 @@ def test_the_server_is_probed_for_the_model(plain: Any, provider: Provider, url:
         asked(client, stream=False)
     assert "/api/tags" in [exchange.path for exchange in provider.exchanges]
     assert len(provider.calls) == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_without_its_result_is_settled_before_the_send(
+    plain: Any, provider: Provider, url: str, stream: bool
+) -> None:
+    """A tool ran, and its result never reached the history: it comes from the journal, with the name of the tool."""
+
+    @holdfast.tool(effect="once")
+    def note(text: str) -> str:
+        return f"noted: {text}"
+
+    call = {"function": {"name": "note", "arguments": {"text": "tide"}}}
+    told = [
+        *SAID,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "user", "content": "?"},
+    ]
+    client = holdfast.wrap(plain)
+    with holdfast.run("a", store=url):
+        note("tide")
+        answer = client.chat("m", told, stream=stream)
+        assert list(answer) if stream else answer.message.content
+    (sent,) = provider.calls
+    assert sent.body["messages"][2] == {"role": "tool", "content": "noted: tide", "tool_name": "note"}
+    assert sent.body["messages"][3] == {"role": "user", "content": "?"}
+
+
+def test_a_stream_says_whether_it_was_replayed(plain: Any, url: str) -> None:
+    """From its first piece on, as do its pieces; and so do vectors."""
+    client = holdfast.wrap(plain)
+    seen = []
+    for _ in range(2):
+        with holdfast.run("a", store=url, if_finished="reopen"):
+            stream = client.chat("m", SAID, stream=True)
+            pieces = list(stream)
+            vectors = client.embed("m", ASK)
+            seen.append([holdfast.replayed(one) for one in (stream, pieces[0], pieces[-1], vectors)])
+    assert seen == [[False] * 4, [True] * 4]

@@ -7,8 +7,9 @@ from typing import Any, cast
 from uuid import uuid4
 
 import holdfast
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.journal.group_commit import Committer
-from holdfast.engine.journal.journal import Journal, draft
+from holdfast.engine.journal.journal import Journal
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Append, AppendOutcome, RunRow

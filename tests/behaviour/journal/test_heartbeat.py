@@ -93,7 +93,7 @@ def test_a_place_that_cannot_be_looked_at_is_the_stores_own_error(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(port._database.path), "stat", refuse)
+        patched.setattr("holdfast.stores.sqlite.file_system.os.stat", refuse)
         with pytest.raises(errors.StoreUnavailable, match="Permission denied"):
             port.renew({"r": 1}, at=1.0)
     port.close()

@@ -4,8 +4,9 @@ from contextlib import closing
 from uuid import uuid4
 
 import holdfast
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.journal.group_commit import Committer, Ticket
-from holdfast.engine.journal.journal import Journal, draft, read_all
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Appended

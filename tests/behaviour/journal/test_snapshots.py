@@ -1,13 +1,20 @@
 """Snapshots: a cache of the folded view that changes nothing but the time to enter."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import holdfast
 from holdfast.engine.journal import load_view
 from holdfast.model.events import Kind
+from holdfast.stores.url import open_store
+
+PAGE = 50
 
 calls: list[object] = []
 
@@ -31,6 +38,35 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_EVENTS_MIN", 10)
     monkeypatch.setattr("holdfast.engine.journal.load_view.PAGE_EVENTS", 7)
     monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_CHUNK_BYTES", 200)
+
+
+class Counting:
+    """A store that counts the calls of each of its verbs."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls[name] += 1
+        return getattr(self._port, name)
+
+
+def long_run(
+    monkeypatch: pytest.MonkeyPatch, record: Callable[[holdfast.Run], object]
+) -> tuple[Counting, holdfast.Store]:
+    """A run that has been recorded and has a snapshot, in a store that counts."""
+    monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_EVENTS_MIN", 300)
+    monkeypatch.setattr("holdfast.engine.journal.load_view.PAGE_EVENTS", PAGE)
+    monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_CHUNK_BYTES", 100_000)
+    port = Counting(open_store(f"memory://{uuid4().hex}"))
+    store = holdfast.Store(port)
+    for _ in range(2):
+        with pytest.raises(Crash), holdfast.run("a", store=store) as run:
+            record(run)
+            raise Crash
+    assert port.get_record(load_view.SPACE, "a@") is not None
+    return port, store
 
 
 def program(run: holdfast.Run, steps: int) -> list[Any]:
@@ -129,19 +165,6 @@ def test_drift_is_found_behind_a_snapshot(url: str) -> None:
 def test_entering_reads_pages_not_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entering a long run issues a query per page, not per step."""
     monkeypatch.undo()
-    from collections import Counter
-
-    from holdfast.stores.url import open_store
-
-    class Counting:
-        def __init__(self, port: Any) -> None:
-            self._port = port
-            self.calls: Counter[str] = Counter()
-
-        def __getattr__(self, name: str) -> Any:
-            self.calls[name] += 1
-            return getattr(self._port, name)
-
     port = Counting(open_store(tmp_path / "s.db"))
     store = holdfast.Store(port)
     for _ in range(2):
@@ -154,6 +177,49 @@ def test_entering_reads_pages_not_steps(tmp_path: Path, monkeypatch: pytest.Monk
     assert entered < 20
     assert port.calls["append"] == 2
     assert sum(event.kind == Kind.STEP_FINISHED for event in store.events("a")) == 1200
+
+
+def test_replay_behind_a_snapshot_reads_each_page_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replayed step asks for its outcome more than once. It read a page of the journal each time."""
+    pages = 400 // PAGE + 2  # two for the ends: the events of the attempts, and the page that is cut
+    port, store = long_run(monkeypatch, lambda run: [run.step("s", note, n) for n in range(200)])
+    with pytest.raises(Crash), holdfast.run("a", store=store) as run:
+        port.calls.clear()
+        for n in range(200):
+            assert run.step("s", note, n) == n
+        raise Crash
+    assert port.calls["read_events"] <= pages
+
+
+def test_tasks_that_replay_far_apart_do_not_displace_each_others_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One task recorded all of its steps before another did, and now they take turns."""
+    halves = range(100), range(100, 200)
+    port, store = long_run(monkeypatch, lambda run: [run.step("s", note, n) for n in range(200)])
+    with pytest.raises(Crash), holdfast.run("a", store=store) as run:
+        port.calls.clear()
+        for pair in zip(*halves, strict=True):
+            for n in pair:
+                assert run.step("s", note, n) == n
+        raise Crash
+    assert port.calls["read_events"] <= 400 // PAGE + 3
+
+
+def test_an_async_replay_behind_a_snapshot_reads_each_page_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for an async run, whose store calls are made in threads."""
+
+    async def program() -> None:
+        async with holdfast.run("a", store=store) as run:
+            port.calls.clear()
+            for n in range(200):
+                assert await run.step("s", note, n) == n
+            raise Crash
+
+    port, store = long_run(monkeypatch, lambda run: [run.step("s", note, n) for n in range(200)])
+    with pytest.raises(Crash):
+        asyncio.run(program())
+    assert port.calls["read_events"] <= 400 // PAGE + 2
 
 
 @pytest.mark.parametrize("steps", [2, 40])

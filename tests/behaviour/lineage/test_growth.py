@@ -19,6 +19,9 @@ from holdfast.clock import SystemClock
 from holdfast.core.journal.lineage import Branch
 from holdfast.engine.lineage import dependents, kin
 from holdfast.engine.prune.prune_run import Pruning
+from holdfast.engine.run.store_session import session_of
+from holdfast.engine.threads import chain_removal
+from holdfast.model.events import Event
 from holdfast.model.retention import RETENTION
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.in_memory import MemoryStore
@@ -40,6 +43,7 @@ class Counting(Relay):
     def begin(self) -> None:
         self.calls: Counter[str] = Counter()
         self.rows = 0
+        self.events = 0
         self.reads: Counter[str] = Counter()
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -50,6 +54,7 @@ class Counting(Relay):
             self.reads[args[0]] += 1
         if isinstance(found, list):
             self.rows += sum(isinstance(one, RunRow) for one in found)
+            self.events += sum(isinstance(one, Event) for one in found)
         return found
 
 
@@ -214,6 +219,148 @@ def test_a_wide_lineage_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     port.begin()
     assert port.store.prune(policy=Retention(checkpoints=Keep(last=0)), dry_run=True) == once
     assert max(port.reads.values()) > 1
+
+
+def read_per_run(act: Callable[[int], Counting]) -> list[tuple[float, float]]:
+    """What a prune reads in stores of three sizes: rows of runs, and events, for each run of the store."""
+    found = []
+    for runs in (10, 100, 1_000):
+        port = act(runs)
+        found.append(((port.rows + port.calls["find_run"]) / runs, port.events / runs))
+    return found
+
+
+def is_flat(each: list[float]) -> bool:
+    """Whether a run costs the same in a large store. What is done once for a store weighs in the smallest."""
+    return max(each[1:]) <= 1.1 * each[0]
+
+
+@pytest.mark.slow
+def test_a_prune_that_removes_states_reads_the_same_for_each_run() -> None:
+    """Every run loses its old states, under its own lease."""
+
+    def act(runs: int) -> Counting:
+        port = Counting(runs)
+        report = port.store.prune(policy=Retention(checkpoints=Keep(last=1)))
+        assert {line.outcome for line in report.runs} == {"pruned"}
+        return port
+
+    rows, events = zip(*read_per_run(act), strict=True)
+    assert is_flat(list(rows)), rows
+    assert is_flat(list(events)), events
+
+
+@pytest.mark.slow
+def test_a_prune_that_deletes_runs_reads_the_same_for_each_run() -> None:
+    """In a store whose kin nobody has noted: all rows were read again for each run that was deleted."""
+
+    def act(runs: int) -> Counting:
+        port = Counting(runs)
+        for number in range(runs):
+            row = port.port.find_run(name_of(number))
+            assert row is not None
+            port.port.swap_run(row.run, revision=row.revision, status="finished", body=row.body)
+        port.begin()
+        report = port.store.prune(policy=Retention(finished=Keep(last=0)))
+        assert Counter(line.outcome for line in report.runs)["deleted"] == runs * 9 // 10
+        return port
+
+    rows, events = zip(*read_per_run(act), strict=True)
+    assert is_flat(list(rows)), rows
+    assert is_flat(list(events)), events
+
+
+@pytest.mark.slow
+def test_a_thread_that_is_deleted_reads_its_lineage_only() -> None:
+    """As a framework deletes one; nobody has noted kin before the first, which does it."""
+    found = []
+    for runs in (20, 200):
+        port = Counting(runs)
+        session = session_of(port)
+        chain_removal.delete(session, name_of(0))
+        port.begin()
+        chain_removal.delete(session, name_of(1))
+        found.append((port.calls, port.rows))
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_a_run_with_many_children_is_planned_with_each_row_once() -> None:
+    """A dry run notes nothing: it must not look among all rows for each of the children."""
+    port = Counting(100)
+    for number in range(20):
+        with pytest.raises(KeyError), holdfast.run(f"parent/{number}", store=port.store):
+            raise KeyError
+    with pytest.raises(KeyError), holdfast.run("parent", store=port.store):
+        raise KeyError
+    port.begin()
+    assert len(port.store.prune("parent", dry_run=True).runs) == 21
+    assert port.rows <= 121 + 21
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [Retention(checkpoints=Keep(last=1)), Retention(finished=Keep(last=0))])
+def test_a_wide_lineage_is_pruned_with_few_journals_read_for_each_run(policy: Retention) -> None:
+    """Each fork is pruned or deleted under its own lease; the journals of the others have not changed meanwhile."""
+
+    def act(runs: int) -> Counting:
+        port = Counting(1)
+        for number in range(runs):
+            with holdfast.run(_forked(port, name_of(0), f"fork-{number}"), store=port.store) as run:
+                for at in range(3):
+                    run.checkpoint({"number": number, "at": at, "text": f"{number}" * 400})
+        port.begin()
+        outcomes = Counter(line.outcome for line in port.store.prune(policy=policy).runs)
+        assert outcomes["deleted" if policy.finished != Keep() else "pruned"] >= runs
+        return port
+
+    found = []
+    for runs in (10, 40, 80):
+        port = act(runs)
+        found.append(port.events / runs)
+    assert is_flat(found), found
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_what_a_run_records_during_the_prune_of_its_lineage_stays(
+    monkeypatch: pytest.MonkeyPatch, is_noticed: bool
+) -> None:
+    """A fork saves, after its journal was read, the very state that its sibling loses. Planted: nobody notices that its journal has grown."""
+
+    class Meddling(Counting):
+        meddles = False
+
+        def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+            if self.meddles and verb.__name__ == "acquire" and args[0] == "fork-1":
+                self.meddles = False
+                save(self, "fork-0", old)
+            return super().pass_on(verb, *args, **kwargs)
+
+    def save(port: Counting, run: str, *states: Any) -> None:
+        with pytest.raises(KeyError), holdfast.run(run, store=port.store) as held:
+            for state in states:
+                held.checkpoint(state)
+            raise KeyError
+
+    def state(text: str) -> dict[str, str]:
+        return {"text": text * 3_000}
+
+    old = state("of fork-1, one")
+    port = Meddling(1)
+    for fork in ("fork-0", "fork-1", "fork-2"):
+        _forked(port, name_of(0), fork)
+        save(port, fork, *(state(f"of {fork}, {number}") for number in ("one", "two", "three")))
+    if not is_noticed:
+        monkeypatch.setattr(dependents, "_is_same", lambda *_: True)
+    port.meddles = True
+    port.store.prune(policy=Retention(checkpoints=Keep(last=1)))
+    assert not port.meddles
+    with (
+        pytest.raises(KeyError if is_noticed else holdfast.Corrupt),
+        holdfast.run("fork-0", store=port.store) as run,
+    ):
+        assert run.restore() == old
+        raise KeyError
 
 
 def _forked(port: Counting, origin: str, run: str) -> str:

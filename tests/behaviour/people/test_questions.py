@@ -345,7 +345,7 @@ def test_what_nobody_asked_cannot_be_answered(play: "Play", store: holdfast.Stor
     with pytest.raises(holdfast.UnknownQuestion, match="has not asked q7; it asks q1"):
         store.answer("r", True, "q7")
     store.answer("r", True, by="ada")
-    with pytest.raises(holdfast.AlreadyAnswered, match="waits in its inbox"):
+    with pytest.raises(holdfast.AlreadyAnswered, match="an answer by ada waits in its inbox"):
         store.answer("r", False, by="bob")
     with holdfast.run("r", store=url, stops="suppress") as run:
         assert run.ask("Go on?", returns=bool) is True

@@ -513,12 +513,15 @@ def test_a_drained_run_stops_at_its_next_call_and_goes_on_elsewhere(
 def test_a_worker_embeds_in_a_service(url: str) -> None:
     """Async agents run in the service's own loop, several at a time."""
     at_once, most = [0], [0]
+    all_there: list[asyncio.Event] = []
 
     @holdfast.agent("polite")
     async def polite(run: holdfast.AsyncRun, n: int) -> int:
         at_once[0] += 1
         most[0] = max(most[0], at_once[0])
-        await asyncio.sleep(0.05)
+        if most[0] == 3:
+            all_there[0].set()
+        await all_there[0].wait()  # there come as many as there may be; the worker waits for IDLE_S
         at_once[0] -= 1
         assert asyncio.get_running_loop() is loop[0]
         return await run.step("double", lambda: n * 2)
@@ -527,6 +530,7 @@ def test_a_worker_embeds_in_a_service(url: str) -> None:
 
     async def service() -> None:
         loop.append(asyncio.get_running_loop())
+        all_there.append(asyncio.Event())
         for n in range(6):
             polite.submit(f"r{n}", n, store=url)
         async with holdfast.worker(polite, store=url, concurrency=3) as worker:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holdfast
+from holdfast.engine.journal import inbox
 from holdfast.model.event_fields import contents_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,20 @@ def test_a_run_that_nobody_holds_is_cancelled_now(play: "Play", store: holdfast.
     assert "reopen" in refused.value.hint
     with pytest.raises(holdfast.RunOver, match="cancelled"):
         store.cancel("r")
+
+
+def test_it_is_found_behind_a_page_of_other_letters(
+    play: "Play", store: holdfast.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entering reads the inbox once, for everything in it; a full page may not have the letter that cancels."""
+    with pytest.raises(holdfast.Sleeping):
+        play(parks)
+    monkeypatch.setattr(inbox, "RECORD_PAGE_MAX", 2)
+    for letter in ("a", "b", inbox.CANCEL):
+        content = {"kind": "cancel" if letter == inbox.CANCEL else "other", "by": "ada", "reason": ""}
+        inbox.post(store._port, "r", letter, content, at=1.0)
+    with pytest.raises(holdfast.RunCancelled, match="by ada"):
+        play(parks)
 
 
 def test_it_can_be_opened_again(play: "Play", store: holdfast.Store) -> None:

@@ -15,6 +15,10 @@ PARTS = 3
 
 
 def die() -> None:
+    """In the middle of a call that takes long enough to be recorded as begun."""
+    journal = holdfast.current()._held.journal
+    while journal is not None and journal.first_deferred is not None:
+        time.sleep(0.001)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

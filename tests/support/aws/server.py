@@ -16,6 +16,7 @@ import urllib.request
 from functools import cache
 from pathlib import Path
 
+from holdfast.errors import StoreUnavailable
 from holdfast.stores.dynamodb.address import Target
 from holdfast.stores.dynamodb.create_table import create_table
 from holdfast.stores.dynamodb.table.client import client_of
@@ -107,7 +108,18 @@ class Server:
 def table_for(name: object, server: str = "ministack") -> Target:
     """A table of that name, made when it is first asked for."""
     target = Target("".join(c if c.isalnum() else "-" for c in str(name))[-200:], REGION, endpoint(server))
-    create_table(target)
+    for is_last in (
+        False,
+        False,
+        True,
+    ):  # one server for all workers: on a busy machine it may not answer in time
+        try:
+            create_table(target)
+        except StoreUnavailable:
+            if is_last:
+                raise
+        else:
+            break
     return target
 
 

@@ -70,7 +70,8 @@ def understand(_: str, body: dict[str, Any], flavour: Flavour) -> Asked:
 def _check(body: dict[str, Any], messages: list[tuple[str, str]]) -> None:
     if not messages:
         raise Malformed("messages: at least one message is required")
-    if {role for role, _ in messages} - {"user", "assistant"}:
+    # The agent SDK of Anthropic writes what changes around a conversation as messages of the system, after the first.
+    if {role for role, _ in messages} - {"user", "assistant", "system"} or messages[0][0] == "system":
         raise Malformed("messages: Unexpected role")
     asked: set[str] = set()
     for index, message in enumerate(body["messages"]):

@@ -15,11 +15,16 @@ class Provider:
     """Starts with ``with`` or ``start()``. The options are those of ``Script``."""
 
     def __init__(
-        self, script: Script | None = None, *, port: int = 0, record: Path | None = None, **options: Any
+        self,
+        script: Script | None = None,
+        *,
+        port: int = 0,
+        record: Path | Record | None = None,
+        **options: Any,
     ) -> None:
         self.script = script or Script(**options)
         self.port = port
-        self._record = Record(record)
+        self._record = record if isinstance(record, Record) else Record(record)
         self._listener: Listener | None = None
         self._thread: threading.Thread | None = None
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
+from tests.support.postgres.traffic import Traffic, TrafficOfLine
+
 
 class Proxy:
     """Listens on a port of its own and passes everything on, until it is told to cut."""
@@ -21,6 +23,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._cut: tuple[str, tuple[bytes, ...]] | None = None
         self.cuts = 0
+        self.traffic = Traffic()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
@@ -83,6 +86,7 @@ class _Line:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy, self._client, self._server = proxy, client, server
         self._is_deaf = False
+        self._traffic = TrafficOfLine(proxy.traffic)
 
     def forth(self) -> None:
         try:
@@ -91,6 +95,7 @@ class _Line:
                 if when == "before":
                     break
                 self._is_deaf = when == "after"
+                self._traffic.sent(data)
                 self._server.sendall(data)
         except OSError:
             pass
@@ -101,6 +106,7 @@ class _Line:
             while data := self._server.recv(1 << 16):
                 if self._is_deaf:  # answered, and nobody hears it
                     break
+                self._traffic.answered()
                 self._client.sendall(data)
         except OSError:
             pass

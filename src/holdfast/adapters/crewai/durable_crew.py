@@ -40,14 +40,7 @@ def durable(
     effects: Mapping[str, Effect] | None = None,
     **options: Any,
 ) -> "Durable[T]":
-    """The crew (or flow, or agent) with its kickoffs in a run.
-
-    Started, resumed or, if it is finished, replayed.
-
-    Without ``run`` they belong to the current run. ``effects`` says of tools, by name, whether they
-    ``"read"``, are ``"idempotent"``, or must happen ``"once"``, which is the default. ``options`` are those
-    of ``holdfast.run``.
-    """
+    """See ``holdfast.adapters.crewai.durable``."""
     if run is not None:
         return Durable(subject, effects, partial(enter_run, run, store=store), options, store)
     if store is not None or options:

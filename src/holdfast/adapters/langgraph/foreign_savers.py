@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 import ormsgpack
@@ -21,6 +21,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from holdfast.adapters.langgraph.serde import DELTA
 from holdfast.errors import ThreadsUnreadable
+from holdfast.model.named_tuple import NamedTuple
 
 _FORMS: Final = "use sqlite:///path/to/checkpoints.db or postgresql://user@host/database"
 _KNOWN: Final = (

@@ -18,10 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def durable_node(node: F) -> F:
-    """The same node, for ``add_node``, or task, for ``@task``; its calls are steps of the thread's run.
-
-    In a graph without a HoldfastSaver it is the plain function.
-    """
+    """See ``holdfast.adapters.langgraph.durable_node``."""
     if not hasattr(node, "__code__") and not hasattr(node, "__func__"):
         raise Misuse(
             problem=f"durable_node takes the function of a node, and was given {type(node).__name__}",

@@ -9,6 +9,7 @@ with how the checkpoint was found.
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from functools import partial
 from random import random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -28,23 +29,30 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast.adapters.langgraph.serde import Values
 from holdfast.adapters.langgraph.thread_ids import PREFIX, run_of, thread_of
-from holdfast.api.store.store import Store, session_at, store_at
-from holdfast.core.threads.chains import Chains, Link, settled
+from holdfast.adapters.shared.engine_parts import (
+    chain_removal,
+    chain_rules,
+    chained_runs,
+    forks,
+    open_run,
+    store_handle,
+)
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.lineage.fork import fork
-from holdfast.engine.run.open import Entry
-from holdfast.engine.threads.chains import ChainedRun, NewLink
 from holdfast.errors import Corrupt, RunHeld, UnknownPoint
 from holdfast.limits import CHAIN_WAIT_S, RUN_PAGE_MAX
-from holdfast.model.events import Event
 from holdfast.model.markers import MarkedText
-from holdfast.model.store_rows import RunRow
 
 if TYPE_CHECKING:
     import os
-    from types import ModuleType
 
     from langgraph.checkpoint.base import DeltaChannelHistory  # since 4.1
+
+    from holdfast.api.store.store import Store
+    from holdfast.core.threads.chains import Chains, Link
+    from holdfast.engine.run.open import Entry
+    from holdfast.engine.threads.chains import ChainedRun, NewLink
+    from holdfast.model.events import Event
+    from holdfast.model.store_rows import RunRow
 
 _CHOSEN: Final = "chosen"
 """The mark on the id of a checkpoint that its reader asked for by id."""
@@ -67,8 +75,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
     ) -> None:
         """``store`` is a URL, a path or a handle, as for ``holdfast.run``."""
         super().__init__(serde=serde)
-        self.store = store_at(store)
-        self.session = session_at(self.store)
+        self.store = store_handle.store_at(store)
+        self.session = store_handle.session_at(self.store)
         self._runs: dict[str, ChainedRun] = {}
         self._lock = Lock()
         self._made = Values(self.serde)
@@ -155,7 +163,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             missing = [name for name in history if "seed" not in history[name]]
             if not missing:
                 break
-            for one in reversed(settled(run.pending(events))):
+            for one in reversed(chain_rules.settled(run.pending(events))):
                 if one.name in missing:
                     history[one.name]["writes"].insert(
                         0, (one.task, one.name, self.values.revived(one.value))
@@ -170,7 +178,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
 
     @without_collecting()
     def _tuple(
-        self, thread_id: str, run: ChainedRun, link: Link, events: Sequence[Event], mark: str
+        self, thread_id: str, run: "ChainedRun", link: "Link", events: "Sequence[Event]", mark: str
     ) -> CheckpointTuple:
         values, about = self.values, run.about(link)
         place = {"thread_id": str(thread_id), "checkpoint_ns": link.chain}
@@ -186,7 +194,10 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             checkpoint,
             values.revived(about["metadata"]),
             {"configurable": {**place, "checkpoint_id": link.parent}} if link.parent else None,
-            [(one.task, one.name, values.revived(one.value)) for one in settled(run.pending(events))],
+            [
+                (one.task, one.name, values.revived(one.value))
+                for one in chain_rules.settled(run.pending(events))
+            ],
         )
 
     # -- write -----------------------------------------------------------------------------------------------
@@ -213,13 +224,15 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": new.chain, "checkpoint_id": new.id}}
 
     @without_collecting()
-    def _link(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewLink:
+    def _link(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> "NewLink":
         conf, values = _conf(config), self.values
         chain = conf.get("checkpoint_ns", "")
         parent = get_checkpoint_id(config) or None
         state = checkpoint["channel_values"]
         rest = {name: part for name, part in checkpoint.items() if name != "channel_values"}
-        return NewLink(
+        return chained_runs.NewLink(
             chain,
             checkpoint["id"],
             None if parent is None else str(parent),
@@ -267,7 +280,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             raise UnknownPoint(
                 run=run.run, what=id_ or "checkpoint", last_point=0, head=row.head if row else 0
             )
-        fork(self.session, row, link.seq if id_ else row.head, run_of(name), {})
+        forks.fork(self.session, row, link.seq if id_ else row.head, run_of(name))
         return {"configurable": {"thread_id": name}}
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -277,7 +290,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread; its branches keep their history. RunHeld while another process works on it."""
-        _chaining().delete(self.session, run_of(thread_id))
+        chain_removal.delete(self.session, run_of(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of these graph runs; those that others build on stay, hidden."""
@@ -289,8 +302,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             made_by = {
                 one.seq: self.values.revived(run.about(one)["metadata"]).get("run_id") for one in links
             }
-            if wanted & {*made_by.values()}:
-                _chaining().drop(self.session, run.run, lambda event, by=made_by: by.get(event.seq) in wanted)
+            gone = frozenset(seq for seq, by in made_by.items() if by in wanted)
+            if gone:
+                chain_removal.drop(self.session, run.run, partial(_is_among, gone))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and what its delta channels build on.
@@ -301,7 +315,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             if strategy == "delete":
                 self.delete_thread(thread_id)
             else:
-                _chaining().prune(self.session, run_of(thread_id))
+                chain_removal.prune(self.session, run_of(thread_id))
 
     # -- async versions --------------------------------------------------------------------------------------
 
@@ -377,21 +391,23 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             self._made = Values(self.serde)
         return self._made
 
-    def entry_of(self, thread_id: object) -> Entry:
+    def entry_of(self, thread_id: object) -> "Entry":
         """How a thread's run is created."""
-        return Entry(run_of(thread_id), goal="a LangGraph thread")
+        return open_run.Entry(run_of(thread_id), goal="a LangGraph thread")
 
-    def run(self, thread_id: object) -> ChainedRun:
+    def run(self, thread_id: object) -> "ChainedRun":
         """A thread's run."""
         run = run_of(thread_id)
         with self._lock:
-            found = self._runs.pop(run, None) or ChainedRun(self.session, self.entry_of(thread_id))
+            found = self._runs.pop(run, None) or chained_runs.ChainedRun(
+                self.session, self.entry_of(thread_id)
+            )
             self._runs[run] = found
             if len(self._runs) > _THREADS_KEPT:
                 del self._runs[next(iter(self._runs))]
         return found
 
-    def _row(self, thread_id: object) -> RunRow | None:
+    def _row(self, thread_id: object) -> "RunRow | None":
         return self.session.store.find_run(run_of(thread_id))
 
     def _threads(self) -> Iterator[str]:
@@ -401,11 +417,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
             before = page[-1]
 
 
-def _chaining() -> "ModuleType":
-    """Imported late: most programs never need it, and it imports much."""
-    from holdfast.engine.threads import chain_removal
-
-    return chain_removal
+def _is_among(seqs: frozenset[int], event: "Event") -> bool:
+    return event.seq in seqs
 
 
 def _conf(config: RunnableConfig) -> dict[str, Any]:
@@ -426,7 +439,9 @@ def _is_fork(conf: Mapping[str, Any], parent: str | None, metadata: CheckpointMe
     return not any(name.startswith("__pregel") for name in conf)
 
 
-def _wanted(chains: Chains, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterator[Link]:
+def _wanted(
+    chains: "Chains", config: RunnableConfig | None, before: RunnableConfig | None
+) -> "Iterator[Link]":
     """The links that a config asks for, newest first."""
     conf = _conf(config) if config else {}
     names = [conf["checkpoint_ns"]] if "checkpoint_ns" in conf else chains.names

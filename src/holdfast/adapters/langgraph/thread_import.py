@@ -6,7 +6,7 @@ refused: its next turn could only follow one of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import ormsgpack
 
@@ -19,6 +19,7 @@ from holdfast.core.threads.chains import Link, Pending, settled
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 from holdfast.engine.threads.recent_states import Recent
 from holdfast.errors import Corrupt, HoldfastError, ThreadsUnreadable
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import os

@@ -6,7 +6,7 @@ killed and runs again has the same, and one that a user runs again from an older
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.runnables.config import var_child_runnable_config
 
@@ -16,6 +16,7 @@ from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, curren
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import Runtime
 from holdfast.engine.threads.shared_hold import share
+from holdfast.model.named_tuple import NamedTuple
 
 
 class ThreadPlace(NamedTuple):

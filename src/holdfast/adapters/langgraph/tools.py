@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -33,6 +33,7 @@ from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 from holdfast.errors import NotStorable, TooLarge
 from holdfast.model.calls import CallOptions, Effect
 from holdfast.model.markers import Act, AwaitedAct
+from holdfast.model.named_tuple import NamedTuple
 
 _CALL: Final[ContextVar[str]] = ContextVar("holdfast_langgraph_call", default="")
 _FUNCTIONS: Final = ("func", "coroutine")
@@ -47,13 +48,7 @@ The scratchpad is referenced, so that its id stays unique.
 def durable_tools(
     tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, Effect] | None = None
 ) -> list[BaseTool]:
-    """The same tools, for a ``ToolNode`` or an agent, each call recorded.
-
-    The default of ``effects`` is ``once``.
-
-    A function decorated with ``@holdfast.tool`` keeps its declaration. Outside of a thread the calls are
-    steps of the current run, and outside of a run plain calls.
-    """
+    """See ``holdfast.adapters.langgraph.durable_tools``."""
     made = [one if isinstance(one, BaseTool) else tool(one) for one in tools]
     known = call_options_of([one.name for one in made], effects)
     return [_durable_copy(one, _call_options(one, known[one.name], effects or {})) for one in made]

@@ -30,13 +30,7 @@ _CALLS: Final = "current_tool_calls"
 
 
 def durable(what: W, *, effects: Mapping[str, Effect] | None = None) -> W:
-    """The agent, or the workflow of agents, with each model call and tool call as a step of the current run.
-
-    It is the given object; outside of a run it works as before. Of an LLM, a copy with each model call as a
-    step, for workflows of one's own. ``effects`` says which tools only read, or may be repeated:
-    ``{"search": "read"}``. The others are ``once``. Misuse for an effect of an unknown tool, and for an LLM
-    whose client cannot be wrapped.
-    """
+    """See ``holdfast.adapters.llama_index.durable``."""
     if isinstance(what, LLM):
         return durable_llm(what)  # type: ignore[no-any-return]
     given: Any = what

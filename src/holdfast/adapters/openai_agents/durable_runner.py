@@ -28,13 +28,7 @@ from holdfast.model.calls import ONCE, CallOptions, Effect
 def durable(
     run: str = "", *, effects: Mapping[str, Effect] | None = None, **entry: Any
 ) -> "DurableBlock[Frame]":
-    """The run of this id, as ``holdfast.run(id, …)`` enters it, with durable agents.
-
-    By default the current run.
-
-    ``effects`` says which tools only read, or may be repeated: ``{"search": "read"}``. The others are
-    ``once``.
-    """
+    """See ``holdfast.adapters.openai_agents.durable``."""
     if not isinstance(get_default_agent_runner(), DurableRunner):
         set_default_agent_runner(DurableRunner(get_default_agent_runner()))
     opening = enter.run(run, **entry) if run or entry else None

@@ -25,14 +25,7 @@ def durable(
     patience: Patience = PATIENCE,
     **entering: Any,
 ) -> "DurableAgent[DepsT, OutputT]":
-    """The agent, with each model request and tool call as a step of the current run.
-
-    Unchanged outside of a run.
-
-    With ``run=`` (and ``store=`` and other options of ``holdfast.run``) each run of the agent is that run:
-    started or resumed, and finished with its output. ``effects`` says what tools do to the world; the others
-    are ``once``. ``patience`` says how long to wait for a provider that does not answer.
-    """
+    """See ``holdfast.adapters.pydantic_ai.durable``."""
     durable_agent = DurableAgent(agent)
     durable_agent.durability = Durability(effects, patience=patience)
     durable_agent.entering = None if run is None else {"id": run, **entering}

@@ -7,7 +7,9 @@ objects are not. When its last holder releases it, an object is as before.
 from collections.abc import Callable
 from functools import cache
 from threading import Lock
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.model.named_tuple import NamedTuple
 
 H = TypeVar("H")
 

@@ -101,6 +101,20 @@ def turns_taken() -> Turns:
     return turns
 
 
+def turns_here(what: str) -> Turns | None:
+    """The turns of an agent that starts here; None outside of a run and inside of a once tool.
+
+    NoCurrentRun, with the name of the call, in a thread without a run while this process holds one.
+    """
+    found = Turns.find_free()
+    if found is not None:
+        current = Turns.current(found)
+        return current if isinstance(current, Turns) else found
+    if here_now() is None:
+        Turns.find_or_refuse(what)
+    return None
+
+
 @contextmanager
 def scoped(seam: RunPosition, name: str, *, is_agent: bool = False) -> Iterator[None]:
     """Enter the scope of this name; if one agent works in it, with turns there.

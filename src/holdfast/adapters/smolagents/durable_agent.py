@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from smolagents.remote_executors import RemotePythonExecutor  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.shared.journaled_calls import call_options_of
-from holdfast.adapters.shared.turns import Turns, scoped
+from holdfast.adapters.shared.turns import Turns, scoped, turns_here
 from holdfast.adapters.smolagents.model import AgentPosition, DurableModel, DurableStreamingModel
 from holdfast.adapters.smolagents.tools import DurableTool, effect_of, is_plain
-from holdfast.engine.run.call_site import here_now
 from holdfast.errors import Misuse
 from holdfast.model.calls import Effect
 
@@ -24,12 +23,7 @@ A = TypeVar("A")
 
 
 def durable(agent: A, *, effects: Mapping[str, Effect] | None = None) -> A:
-    """The agent, with each model call and each tool call as a step of the current run.
-
-    Unchanged outside of a run. ``effects`` says which tools only read, or may be repeated:
-    ``{"search": "read"}``. The others are ``once``, but for those of smolagents itself, which only read.
-    Misuse for an effect of an unknown tool, and for an agent whose code runs in another process.
-    """
+    """See ``holdfast.adapters.smolagents.durable``."""
     likeness = _durable_agent(agent, dict(effects or {}), None)
     likeness.hold_parts()
     call_options_of(_tool_names(likeness), effects)
@@ -80,7 +74,7 @@ class DurableAgent:
 
     def run(self, task: str, stream: bool = False, *args: Any, **options: Any) -> Any:
         """Run the agent; inside of a run, from the journal as far as it goes."""
-        turns = _turns_here()
+        turns = turns_here("a durable agent")
         if turns is None:
             return super().run(task, stream, *args, **options)  # type: ignore[misc]
         self.hold_parts()
@@ -110,20 +104,6 @@ class DurableAgent:
             yield
         finally:
             self.holdfast_position.turns = before
-
-
-def _turns_here() -> Turns | None:
-    """The turns of an agent that starts here; None outside of a run and inside of a once tool.
-
-    NoCurrentRun in a thread without a run while this process holds one.
-    """
-    found = Turns.find_free()
-    if found is not None:
-        current = Turns.current(found)
-        return current if isinstance(current, Turns) else found
-    if here_now() is None:
-        Turns.find_or_refuse("a durable agent")
-    return None
 
 
 def _durable_agent(agent: Any, effects: dict[str, Effect], manager: AgentPosition | None) -> Any:

@@ -35,12 +35,7 @@ def durable(
     effects: Mapping[str, Effect] | None = None,
     **options: Any,
 ) -> "DurableAgent":
-    """The agent with its calls in a run: started, resumed or, if it is finished, replayed.
-
-    Without ``run`` they belong to the current run. ``effects`` says of tools, by name, whether they
-    ``"read"``, are ``"idempotent"``, or must happen ``"once"``, which is the default. ``options`` are those
-    of ``holdfast.run``.
-    """
+    """See ``holdfast.adapters.strands.durable``."""
     if run is not None:
         return DurableAgent(agent, effects, partial(enter_run, run, store=store, **options))
     if store is not None or options:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
@@ -31,11 +31,14 @@ from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.run.held_run import HeldRun, pass_on_failure
 from holdfast.engine.sync_async import Runtime, drive
 from holdfast.errors import UnusableAnswer
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.provider_patience import Patience
 
 REPLAYED: Final = "x-holdfast-replayed"
 _REFUSED: Final = 300
-_NOT_PASSED_ON: Final = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
+_NOT_PASSED_ON: Final = frozenset(
+    {b"content-type", b"content-encoding", b"content-length", b"transfer-encoding", b"connection"}
+)
 _NOT_SENT_AGAIN: Final = frozenset({"content-length", "transfer-encoding"})
 _NO_RETRY: Final = ("x-should-retry", "false")
 """Understood by clients that retry above their transport: the engine has waited for the provider already."""
@@ -102,13 +105,13 @@ class Exchange:
     def __init__(self, wire: Wire, request: Any, shape: Shape, body: dict[str, Any], *, waits: bool) -> None:
         self._wire, self._request, self._path, self.shape = wire, request, request.url.path, shape
         self._given = body
-        self._headers: Mapping[str, str] = {}
+        self._headers: list[tuple[bytes, bytes]] = []
         self.is_replayed = False
         self.body = shape.recorded(self._path, body)
         self.is_stream = shape.source is not None and shape.is_stream(self._path, body)
         url, manner = request.url, wire.manner
         provider = f"{url.host}:{url.port}" if url.port else str(url.host)
-        self.ask = Ask(shape.name, self.body, provider=provider)
+        self.ask = Ask(shape.name, self.body, provider=provider, is_copy=True)
         self.line = Line(
             manner.patience,
             probe=self.readiness_async if waits else self.readiness,
@@ -160,9 +163,11 @@ class Exchange:
     def outgoing(self, body: dict[str, Any]) -> Any:
         """The request that sends this body. The client's own, if nothing was changed: it may be signed."""
         path, sent = self.shape.sent(self._path, body, self._fallback.model if self._fallback else "")
-        request = self._request
-        extensions = {**request.extensions, "timeout": self._timeout()}
+        request, timeout = self._request, self._timeout()
         is_same = path == self._path and sent == self._given
+        if is_same and timeout == request.extensions.get("timeout"):
+            return request
+        extensions = {**request.extensions, "timeout": timeout}
         content = request.content if is_same else dumps(sent)
         url = request.url if path == self._path else request.url.copy_with(path=path)
         headers = [pair for pair in request.headers.multi_items() if pair[0].lower() not in _NOT_SENT_AGAIN]
@@ -180,7 +185,7 @@ class Exchange:
         """The response, if its status is good; its body must have been read, if not. ProviderError."""
         if response.status_code >= _REFUSED:
             raise ProviderError(response.status_code, response.headers, response.content)
-        self._headers = response.headers
+        self._headers = response.headers.raw
         return response
 
     # -- complete answers ------------------------------------------------------------------------------------
@@ -207,13 +212,13 @@ class Exchange:
 
     def response(self, is_replayed: bool, *, content: bytes | None = None, stream: Any = None) -> Any:
         """A response that the client can read: the recorded answer, or a live stream."""
-        headers = {name: text for name, text in self._headers.items() if name.lower() not in _NOT_PASSED_ON}
+        headers = [pair for pair in self._headers if pair[0].lower() not in _NOT_PASSED_ON]
         source = self.shape.source
         streamed = source.content_type if source is not None else ""
-        headers["content-type"] = "application/json" if stream is None else streamed
+        headers.append((b"content-type", b"application/json" if stream is None else streamed.encode()))
         if is_replayed:
             self.is_replayed = True
-            headers[REPLAYED] = "true"
+            headers.append((REPLAYED.encode(), b"true"))
         given = {"content": content} if stream is None else {"stream": stream}
         return self._wire.http.Response(200, headers=headers, **given)
 
@@ -404,7 +409,9 @@ async def prepared(
 
     Calls without a result settled from the journal, foreign reasoning removed.
     """
-    said = body.get(shape.conversation)
+    given = body.get(shape.conversation)
+    dialect = shape.dialect
+    said = dialect.read(given) if dialect is not None and isinstance(given, list) else given
     if not isinstance(said, list):
         return body
     continues = shape.continues(body)
@@ -415,7 +422,7 @@ async def prepared(
         line.notes["mended"] = [repair.text for repair in repairs]
     model = line.targets[line.target] or ask.model_asked
     ready = prepare_request(messages, line.provider or ask.provider, model, continues=continues)
-    return {**body, shape.conversation: ready}
+    return {**body, shape.conversation: ready if dialect is None else dialect.write(ready)}
 
 
 def shape_in(request: Any) -> Shape | None:

@@ -10,15 +10,22 @@ from typing import Final
 from holdfast.engine.log import log
 
 ADAPTERS: Final = {
+    "agent_framework.": "agent_framework",
     "agents.models.openai_": "openai_agents",
     "crewai.": "crewai",
+    "google.adk.": "google_adk",
     "llama_index.core.agent.": "llama_index",
     "pydantic_ai.": "pydantic_ai",
     "smolagents.": "smolagents",
     "strands.": "strands",
 }
 """The adapters of frameworks, by the beginnings of the modules that make model calls for their agents."""
-_ROOTS: Final = {begin.partition(".")[0]: adapter for begin, adapter in ADAPTERS.items()}
+_SHARED: Final = "google."
+"""A namespace of several packages: of the clients, too."""
+_ROOTS: Final = {
+    ".".join(begin.split(".")[: 1 + begin.startswith(_SHARED)]): adapter
+    for begin, adapter in ADAPTERS.items()
+}
 _said: Final[set[str]] = set()
 
 
@@ -27,7 +34,13 @@ def check_framework() -> None:
     if not any(root in sys.modules and _is_missing(adapter) for root, adapter in _ROOTS.items()):
         return
     adapter = _adapter_of_caller()
-    if adapter is not None and _is_missing(adapter):
+    if adapter is not None:
+        say_missing(adapter)
+
+
+def say_missing(adapter: str) -> None:
+    """Warn, once, that an agent's tools are not held, unless its adapter is loaded."""
+    if _is_missing(adapter):
         _said.add(adapter)
         log().warning(
             "an agent uses a wrapped client inside a run: its model calls are held, and its tools run again "

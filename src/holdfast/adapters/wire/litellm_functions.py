@@ -6,13 +6,13 @@ reach a provider are passed to it, and never recorded.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, iscoroutine, iscoroutinefunction, signature
 from re import compile as pattern
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast.adapters.wire.exchange import Manner
@@ -20,6 +20,7 @@ from holdfast.adapters.wire.function_call import REPLAYED, FunctionCall
 from holdfast.adapters.wire.shapes.openai_api import ChatCompletions, Embeddings, Responses
 from holdfast.adapters.wire.shapes.shape import Shape
 from holdfast.adapters.wire.unjournaled import check_passes
+from holdfast.model.named_tuple import NamedTuple
 
 _READS: Final = ("get_", "list_", "retrieve_", "file_list", "file_retrieve", "file_content")
 _BATCHES: Final = frozenset(
@@ -91,7 +92,10 @@ class LiteLlmCall(FunctionCall):
         given = {**self._given, **changed}
         if self.is_stream:
             given["timeout"] = _stall_timeout(given.get("timeout"), self.manner.patience.stall_s)
-        found = self._function(**given)
+        with _missing_module():
+            found = self._function(**given)
+        if iscoroutine(found):
+            found = _awaited_module(found)
         if not self.is_stream:
             return found
         return _ended_async(found) if iscoroutine(found) else _ended(found)
@@ -128,6 +132,25 @@ def _stall_timeout(asked: Any, stall_s: float | None) -> Any:
     from httpx import Timeout
 
     return Timeout(asked, read=stall_s if asked is None else min(asked, stall_s))
+
+
+@contextmanager
+def _missing_module() -> Iterator[None]:
+    """A package that ``litellm`` needs and does not find is no failure of the provider, as it says."""
+    try:
+        yield
+    except Exception as error:
+        below: BaseException | None = error
+        while below is not None and not isinstance(below, ImportError):
+            below = below.__cause__ or below.__context__
+        if below is None:
+            raise
+        raise below from None
+
+
+async def _awaited_module(asked: Any) -> Any:
+    with _missing_module():
+        return await asked
 
 
 def _ended(found: Any) -> Iterator[Any]:

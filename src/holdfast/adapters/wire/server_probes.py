@@ -4,7 +4,9 @@ A probe is a generator that yields addresses and receives each response, or None
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
+
+from holdfast.model.named_tuple import NamedTuple
 
 Prefill = Literal["auto"] | bool
 PROBE_S: Final = 3.0

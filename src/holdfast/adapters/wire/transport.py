@@ -45,9 +45,9 @@ _CALL: Final[ContextVar[ClientCall | None]] = ContextVar("holdfast-client-call",
 
 
 @contextmanager
-def client_call() -> Iterator[ClientCall]:
-    """Enter a call of a client; an error of ours leaves it as what it is."""
-    call = ClientCall()
+def client_call(call: ClientCall | None = None) -> Iterator[ClientCall]:
+    """Enter a call of a client, perhaps again; an error of ours leaves it as what it is."""
+    call = call or ClientCall()
     token = _CALL.set(call)
     try:
         yield call

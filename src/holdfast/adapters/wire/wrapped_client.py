@@ -6,7 +6,6 @@ client is unchanged. Clients that take every exception for a lost connection, an
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from functools import lru_cache
@@ -14,10 +13,11 @@ from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from holdfast.adapters.wire.answer_marks import MARK, mark_answers, marked
 from holdfast.adapters.wire.exchange import REPLAYED, Fallback, Manner
 from holdfast.adapters.wire.genai_client import keep_to_httpx
 from holdfast.adapters.wire.server_probes import Prefill
-from holdfast.adapters.wire.transport import ClientCall, client_call, journaled, library_of
+from holdfast.adapters.wire.transport import client_call, journaled, library_of
 from holdfast.adapters.wire.unjournaled import (
     Passthrough,
     check_passes,
@@ -33,7 +33,6 @@ from holdfast.errors import Misuse
 from holdfast.model.provider_patience import PATIENCE, Patience
 
 C = TypeVar("C")
-_MARK: Final = "_holdfast_replayed"
 _COPYING: Final[ContextVar[bool]] = ContextVar("holdfast-copying", default=False)
 _RETRYING: Final = ("request", "post", "copy", "_client", "base_url")
 """What clients have that retry above their transport. They are made by one generator, and are alike."""
@@ -85,10 +84,10 @@ def wrap(
 def replayed(answer: Any) -> bool:
     """Whether an answer came from the journal: it cost nothing, and no model was called.
 
-    Known of answers that carry a mark or their response: those of ``openai``, ``anthropic``, ``groq``,
-    ``genai``, ``litellm`` and ``boto3``.
+    Known of the answers of all clients that ``holdfast.wrap`` names: they carry a mark or their response.
+    A stream that is read piece by piece knows it from its first piece on.
     """
-    if getattr(answer, _MARK, False):
+    if getattr(answer, MARK, False):
         return True
     if isinstance(answer, Mapping):  # of boto3
         return REPLAYED in (answer.get("ResponseMetadata") or {}).get("HTTPHeaders", ())
@@ -157,6 +156,7 @@ def _rebuilt(thing: Any, package: str, swap: Callable[[Any], Any], made: dict[in
         made[id(thing)] = thing
         return thing
     likeness.__dict__.update(changed, _holdfast_of=thing)  # which closes its connections when it is collected
+    mark_answers(likeness, package)
     if hasattr(likeness, "_use_aiohttp"):
         keep_to_httpx(likeness)
     return likeness
@@ -218,7 +218,7 @@ class BlockingDurable(Durable):
     def request(self, cast_to: Any, options: Any, *args: Any, **more: Any) -> Any:
         """Send the request; the transport answers it from the journal, or journals the answer."""
         with client_call() as call:
-            return _marked(super().request(cast_to, _without_retries(options), *args, **more), call)  # type: ignore[misc]
+            return marked(super().request(cast_to, _without_retries(options), *args, **more), call)  # type: ignore[misc]
 
 
 class AwaitedDurable(Durable):
@@ -227,16 +227,9 @@ class AwaitedDurable(Durable):
     async def request(self, cast_to: Any, options: Any, *args: Any, **more: Any) -> Any:
         """Send the request; the transport answers it from the journal, or journals the answer."""
         with client_call() as call:
-            return _marked(await super().request(cast_to, _without_retries(options), *args, **more), call)  # type: ignore[misc]
+            return marked(await super().request(cast_to, _without_retries(options), *args, **more), call)  # type: ignore[misc]
 
 
 def _without_retries(options: Any) -> Any:
     """Inside a run the engine waits and tries again."""
     return options if here_now() is None else options.model_copy(update={"max_retries": 0})
-
-
-def _marked(found: Any, call: ClientCall) -> Any:
-    if call.is_replayed:
-        with suppress(AttributeError):  # a raw response has no such attribute: its headers show it
-            object.__setattr__(found, _MARK, True)  # bypasses pydantic: it is not part of the data
-    return found

@@ -6,21 +6,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.api.store.artifacts import Files
+from holdfast.api.store.keep_points import Keeping
 from holdfast.api.store.read_runs import Reading
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.lineage.later_effects import REPEATS, told
-from holdfast.core.lineage.points import Place, parse_place
-from holdfast.engine.journal.journal import Draft
+from holdfast.core.lineage.points import parse_place
+from holdfast.engine.journal.drafts import Draft
 from holdfast.engine.lineage.descendants import children_at
-from holdfast.engine.lineage.fork import check_free, fork
+from holdfast.engine.lineage.fork import Beginning, check_free, fork
 from holdfast.engine.lineage.later_effects import all_entries_behind
 from holdfast.engine.lineage.rewind import rewind
 from holdfast.engine.steps.call_options import choose
 from holdfast.errors import Misuse
 from holdfast.model.artifacts import Restored
 from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
+from holdfast.model.fork_edits import UNCHANGED, Editable, ForkChange, ForkEdits
 from holdfast.model.handoff import Accepted
-from holdfast.model.prune_report import Pin, PruneReport
+from holdfast.model.prune_report import PruneReport
 from holdfast.model.retention import Keep, Retention
 from holdfast.model.run_info import EffectBehind, Rewound, RunInfo
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 Repeats = Literal["answer", "ask", "again"]
 
 
-class Moving(Files):
+class Moving(Files, Keeping):
     """The part of a store handle that changes whole runs."""
 
     def fork(
@@ -40,10 +42,14 @@ class Moving(Files):
         *,
         as_: str,
         override: Mapping[str, Any] | None = None,
+        inputs: Any = UNCHANGED,
+        state: Any = UNCHANGED,
+        messages: Mapping[int, Any] | None = None,
         effects: Repeats = "answer",
         files: "str | os.PathLike[str] | None" = None,
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
+        by: str = "",
     ) -> RunInfo:
         """Make a run whose history is another's up to a place.
 
@@ -54,9 +60,13 @@ class Moving(Files):
         whether to ``"answer"`` it with the recorded outcome, ``"ask"`` a person, or do it ``"again"`` under a
         new key. A person is always asked about an effect in doubt.
 
+        The fork may begin with other ``inputs``; with another ``state``, which ``run.restore`` returns then;
+        and with other ``messages``, by their index in ``run.messages``. What no program would see is refused:
+        the state of a program that never restores one, a message that a model has answered before the place.
+
         ``files`` is a directory: the files that the run had made up to the place are written there first, and
         the new run relies on them and starts there. ``tell`` is called for each. A file that was changed
-        there is kept, unless ``force``.
+        there is kept, unless ``force``. ``by`` is recorded as the person who asked for it.
         """
         choose("effects", effects, REPEATS)
         row, seq = self._at(place)
@@ -72,8 +82,36 @@ class Moving(Files):
             notes = restoring.notes(restoring.go())
             cwd = os.path.abspath(files)  # noqa: PTH100 - as given, with its links
             os.makedirs(cwd, exist_ok=True)  # noqa: PTH103 - the same; the run may have made no file
-        made = fork(self._session, row, seq, as_, override or {}, notes, effects, cwd)
+        begins = Beginning(override or {}, notes, cwd)
+        edits = ForkEdits(inputs, state, messages or {})
+        if edits.is_there:
+            from holdfast.engine.edits.fork_edits import prepare
+
+            begins = begins._replace(**prepare(self._port, row, seq, edits, by)._asdict())
+        made = fork(self._session, row, seq, as_, begins, effects, by)
         return self._info(made.row)._replace(behind=made.behind, later_children=made.later_children)
+
+    def editable(self, place: str) -> Editable:
+        """The inputs, the state and the messages that a fork of this place would begin with, as recorded.
+
+        Wrap what you have edited in ``Recorded``, so that values with a type of their own keep it.
+        """
+        from holdfast.engine.edits.fork_edits import editable
+
+        return editable(self._port, *self._at(place))
+
+    def fork_changes(
+        self,
+        place: str,
+        *,
+        inputs: Any = UNCHANGED,
+        state: Any = UNCHANGED,
+        messages: Mapping[int, Any] | None = None,
+    ) -> list[ForkChange]:
+        """What a fork with these edits would change. Raises what ``fork`` would; writes nothing."""
+        from holdfast.engine.edits.fork_edits import changes_of
+
+        return changes_of(self._port, *self._at(place), ForkEdits(inputs, state, messages or {}))
 
     def rewind(
         self,
@@ -84,6 +122,7 @@ class Moving(Files):
         files: bool = False,
         force: bool = False,
         tell: Callable[[Restored], None] | None = None,
+        by: str = "",
     ) -> Rewound:
         """Move a run's head back to a place, and keep what came after it as a fork.
 
@@ -92,7 +131,8 @@ class Moving(Files):
         that it sent after it stay delivered, and the same call is answered; ``messages="take_back"`` deletes
         those that were not read yet. Accepted answers and resolutions go with the branch that holds their
         question. ``files`` restores the files that the run had made up to the place; ``tell`` is called for
-        each. A file that was changed outside is kept, unless ``force``.
+        each. A file that was changed outside is kept, unless ``force``. ``by`` is recorded as the person who
+        asked for it.
         """
         choose("effects", effects, REPEATS)
         choose("messages", messages, ("keep", "take_back"))
@@ -104,35 +144,38 @@ class Moving(Files):
                 advice=f"fork it, `holdfast fork {row.run}@#{seq} --as NAME`, or rewind {row.run}",
             )
         if not files:
-            return rewind(self._session, row, seq, repeats=effects, takes_back=takes_back)
+            return rewind(self._session, row, seq, repeats=effects, takes_back=takes_back, by=by)
         from holdfast.engine.artifacts.restore import Restoring, Wanted
 
         def bring_back() -> list[Draft]:
             restoring = Restoring(self._port, Wanted(row.run, seq, None, frozenset(), force), tell)
             return restoring.notes(restoring.go())
 
-        return rewind(self._session, row, seq, bring_back, effects, takes_back=takes_back)
+        return rewind(self._session, row, seq, bring_back, effects, takes_back=takes_back, by=by)
 
-    def handoff(self, run: str, to: str = "", *, seal: bool = False) -> dict[str, Any]:
+    def handoff(self, run: str, to: str = "", *, seal: bool = False, by: str = "") -> dict[str, Any]:
         """The document with which another agent takes over this run's work.
 
-        Without ``seal`` nothing is written, and the run continues. With it, the document is recorded and the
-        run is sealed; asked for again with the same ``to``, it is the same document. Raises RunHeld if a
-        process holds the run.
+        Without ``seal`` the run continues, and its journal stays as it is. With it, the document is recorded
+        and the run is sealed; asked for again with the same ``to``, it is the same document. ``by`` is
+        recorded as the person who asked for it. Raises RunHeld if a process holds the run.
         """
         from holdfast.engine.transfer.handoff_give import hand_over_run
 
         is_held = self.get(run).holder == "alive"
-        return hand_over_run(self._session, run, to, seal=seal, is_held=is_held)
+        document = hand_over_run(self._session, run, to, seal=seal, is_held=is_held, by=by)
+        if not seal:  # the seal is an event, and names the person
+            self._note(run, "handoff", by, f"to {to}" if to else "")
+        return document
 
-    def unseal(self, run: str) -> RunInfo:
+    def unseal(self, run: str, *, by: str = "") -> RunInfo:
         """Take back a run that was handed over and sealed.
 
-        It acts here again, also if another agent accepted it.
+        It acts here again, also if another agent accepted it. ``by`` is recorded as the person who asked.
         """
         from holdfast.engine.transfer.handoff_give import take_back
 
-        take_back(self._session, check_run_id(run))
+        take_back(self._session, check_run_id(run), by=by)
         return self.get(run)
 
     def accept(
@@ -190,13 +233,15 @@ class Moving(Files):
         directory: bool = False,
         move: bool = False,
         dry_run: bool = False,
+        by: str = "",
     ) -> Exported:
         """Write a run, its descendants and all that they need to one file, or to a ``directory``.
 
         Any store can import it. With ``move`` the runs are sealed here and continue where the file is
         imported; otherwise an import is a fork. Complete and durable when it returns. Raises RunHeld if a
         process holds a run that is to move. ``dry_run`` writes nothing: its result says what would
-        be written, and what could not go along (``losses``).
+        be written, and what could not go along (``losses``). ``by`` is recorded as the person who asked for
+        it.
         """
         from holdfast.engine.transfer import export as exporting
         from holdfast.exports.write import Preview, writing
@@ -205,7 +250,11 @@ class Moving(Files):
         if dry_run:
             return exporting.preview(self._session, run, Preview(path), moves=move)
         with writing(path, directory=directory) as writer:
-            return (exporting.move if move else exporting.export)(self._session, run, writer)
+            if move:  # the seal is an event, and names the person
+                return exporting.move(self._session, run, writer, by=by)
+            made = exporting.export(self._session, run, writer)
+        self._note(run, "export", by, os.fspath(path))
+        return made
 
     def import_(
         self,
@@ -276,6 +325,7 @@ class Moving(Files):
         *,
         policy: Retention | Mapping[str, Keep] = MappingProxyType({}),
         dry_run: bool = False,
+        by: str = "",
     ) -> PruneReport:
         """Prune one run with its descendants, or the whole store, and report what goes, what stays and why.
 
@@ -284,33 +334,13 @@ class Moving(Files):
         given.
 
         A dry run writes nothing. Runs with a holder are left to it. Durable when it returns. If it is killed
-        half-way, call it again.
+        half-way, call it again. ``by`` is recorded as the person who asked for it, in each run that changes.
         """
         from holdfast.engine.prune.prune_store import Sweep
 
         sweep = Sweep(self._session, policy, dry_run=dry_run)
-        return sweep.store() if run is None else sweep.run(check_run_id(run))
-
-    def pin(self, place: str) -> Pin:
-        """Protect a place from pruning. Durable when it returns. Raises PointPruned if it is gone already."""
-        from holdfast.engine.lineage.pins import pin
-
-        row, seq = self._at(place)
-        pinned = pin(self._port, row.run, seq, place, self.now())
-        if pinned is None:
-            events = self.events(row.run, whole=True)
-            raise self.absence(Place(row.run, seq=seq), events, row.head)
-        return pinned
-
-    def unpin(self, place: str) -> bool:
-        """Remove a pin; False if the place was not pinned."""
-        from holdfast.engine.lineage.pins import unpin
-
-        row, seq = self._at(place)
-        return unpin(self._port, row.run, seq)
-
-    def pins(self) -> list[Pin]:
-        """The pinned places of this store."""
-        from holdfast.engine.lineage.pins import all_pins
-
-        return all_pins(self._port)
+        report = sweep.store() if run is None else sweep.run(check_run_id(run))
+        for line in report.runs:
+            if not dry_run and line.outcome == "pruned":
+                self._note(line.run, "prune", by, f"{line.freed_bytes:,} bytes less")
+        return report

@@ -1,20 +1,19 @@
 """The part of a store handle that reads: runs, journals, states, questions. It writes nothing."""
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from orjson import loads
 
-from holdfast.api.store.doctor import Examining
+from holdfast.api.store.find_places import Places
 from holdfast.core.journal.event_check import UNSOUND
-from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import Branch, effective, tree
-from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.recorded_calls import doubtful
 from holdfast.core.journal.run_row_facts import facts_of, row_damage
 from holdfast.core.journal.run_status import row_status
-from holdfast.core.lineage.points import Place, end_of_point, find_event, last_point, parse_place
+from holdfast.core.lineage.points import parse_place
 from holdfast.core.lineage.reachable_points import has_state, nearest_place
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.questions import told_end
@@ -26,20 +25,21 @@ from holdfast.engine.damage.damaged_runs import as_damage, check_row, check_run
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.journal.lease import holder_of
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.lineage import fork
-from holdfast.engine.lineage.overview import Overviews
+from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.engine.lineage.overview import Overviews, Seen
 from holdfast.engine.run.store_session import forget, session_of
 from holdfast.engine.state.state_store import read_state
-from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownPoint, UnknownQuestion, UnknownRun
-from holdfast.limits import LEASE_S, RECORD_PAGE_MAX, RUN_PAGE_MAX
-from holdfast.model.context import BUDGET_TOKENS, Context, Count, Style
+from holdfast.errors import AlreadyAnswered, Corrupt, PointPruned, UnknownQuestion
+from holdfast.limits import CONTEXT_TOKENS, LEASE_S, RUN_PAGE_MAX
+from holdfast.model.context import Context, Count, Style
 from holdfast.model.event_fields import contents_of
-from holdfast.model.events import Event, Kind, covers_from
+from holdfast.model.events import Event, Kind
 from holdfast.model.handoff import Promises
 from holdfast.model.questions import Question
 from holdfast.model.run_info import Doubt, OpenQuestion, RunInfo, StoppedCall
-from holdfast.model.store_rows import OVER, Cursor, RunRow, Status, inbox_space
+from holdfast.model.store_rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
 
 # Features that few programs call (diff, search, resume plans) import much, so methods import them when
@@ -53,26 +53,21 @@ if TYPE_CHECKING:
     from holdfast.model.recorded_command import Command
 
 _EVERY_RUN: Final = 1 << 40
+_LOOKED_AT: Final = 8
 _FIRST_PAGE: Final = 50
 """The first page of rows if only some statuses are wanted."""
 _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
 
-FOLLOW_WAIT_S: Final = 5.0
-"""A follower looks again at least this often, because a holder's death changes nothing in the store."""
 
-
-class Reading(Examining):
+class Reading(Places):
     """The part of a store handle that only reads."""
 
     def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
         """Use ``holdfast.store(url)``."""
         self._session = session_of(port, lease_s=lease_s)
         self._overviews = Overviews(port)
-
-    @property
-    def url(self) -> str:
-        """The store's URL."""
-        return self._session.store.url
+        self._looked: deque[str] = deque(maxlen=_LOOKED_AT)
+        """The runs that were looked at by themselves: a list of others does not make them unread."""
 
     @property
     def memory(self) -> "Memory":
@@ -123,7 +118,7 @@ class Reading(Examining):
         ``damaged`` and has no view; to find those, all journals are read.
         """
         found = list(islice(self._looks(prefix, statuses, limit, skip, keeps=True), limit))
-        self._overviews.forget_others(one.info.run for one in found)
+        self._overviews.forget_others([*(one.info.run for one in found), *self._looked])
         return found
 
     def survey(self, *, prefix: str = "", statuses: Collection[str] = ()) -> Iterator[Overview]:
@@ -149,32 +144,39 @@ class Reading(Examining):
             else:
                 yield one
 
+    def look(self, run: str) -> Overview:
+        """One run with its folded journal and its size. A second look reads only what is new."""
+        return self._look_at(run)[0]
+
+    def look_after(self, run: str, after_seq: int, take: Callable[[Sequence[Event]], None]) -> Overview:
+        """As ``look``; ``take`` gets the events of its history after this one. The journal is read once.
+
+        The garbage collector is off until ``take`` returns: it may keep very many events.
+        """
+        with without_collecting():
+            overview, seen = self._look_at(run)
+            is_same = seen is not None and seen.after_seq == after_seq
+            take(seen.new if seen is not None and is_same else self.events(run, after_seq=after_seq))
+        return overview
+
+    def _look_at(self, run: str) -> tuple[Overview, Seen | None]:
+        row = self._row(run)
+        if run not in self._looked:
+            self._looked.append(run)
+        found: list[Seen] = []
+        return self._look(row, self._info(row), tell=found.append), found[0] if found else None
+
     def size(self, run: str) -> int | None:
         """The run's bytes on disk: its own event bodies and the blobs they brought, each once, as stored.
 
         What a fork borrows counts for its origin. Rows and indexes do not count. None if a part is
         unreadable.
         """
-        return self._look(self._row(run), self.get(run)).size_bytes
+        return self.look(run).size_bytes
 
     def get(self, run: str) -> RunInfo:
         """One run. Raises UnknownRun."""
         return self._info(self._row(run))
-
-    def events(self, run: str, *, after_seq: int = 0, whole: bool = False) -> list[Event]:
-        """The run's history, each event verified; a fork's begins with its origin's. Raises Corrupt.
-
-        What rewinds left behind is not part of it, unless you ask for the ``whole`` journal.
-        """
-        self._row(run)
-        events = read_all(self._port, run)
-        return [event for event in (events if whole else effective(events)) if event.seq > after_seq]
-
-    def view(self, run: str) -> View:
-        """The run's journal, folded."""
-        self._row(run)
-        with as_damage(self._port, run):
-            return load(self._port, run)
 
     def doubts(self, run: str) -> list[Doubt]:
         """The steps of the run that are in doubt, each with the resolution in the inbox, if there is one."""
@@ -264,19 +266,6 @@ class Reading(Examining):
         self._row(run)
         return whence(chain_of(self._port, run), 1)
 
-    def follow(self, run: str, *, after_seq: int = 0) -> Iterator[Event]:
-        """The run's events as they come, verified. Ends when the run is over and has no holder."""
-        while True:
-            info = self.get(run)  # read before the events: a run that is over then has no event after them
-            for event in self.events(run, after_seq=after_seq):
-                yield event
-                after_seq = event.seq
-            if info.status in OVER and info.holder in {None, "dead"}:
-                return
-            inbox = self._port.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
-            seen = Cursor(info.lease.fence, after_seq, len(inbox))
-            self._port.wait({run: seen}, timeout_s=FOLLOW_WAIT_S)
-
     def content(self, event: Event) -> dict[str, Any]:
         """The fields of an event, with values from blobs filled in. Raises Corrupt if one is damaged.
 
@@ -315,7 +304,7 @@ class Reading(Examining):
     def context(
         self,
         run: str,
-        budget_tokens: int = BUDGET_TOKENS,
+        budget_tokens: int = CONTEXT_TOKENS,
         *,
         style: Style = "summary",
         count: Count | None = None,
@@ -388,7 +377,9 @@ class Reading(Examining):
             yield from page
             before, size = page[-1], min(2 * size, RUN_PAGE_MAX)
 
-    def _look(self, row: RunRow, info: RunInfo, *, keeps: bool = True) -> Overview:
+    def _look(
+        self, row: RunRow, info: RunInfo, *, keeps: bool = True, tell: Callable[[Seen], None] | None = None
+    ) -> Overview:
         if info.status == Status.IMPORTING:  # incomplete, which is not damage
             return Overview(info, None)
         try:
@@ -396,6 +387,8 @@ class Reading(Examining):
             with as_damage(self._port, row.run):
                 seen = self._overviews.look(row, keeps=keeps)
                 in_doubt = len(doubtful(seen.view, info))
+                if tell is not None:
+                    tell(seen)
         except Corrupt as damage:
             return Overview(info._replace(status="damaged"), None, damage=damage.problem)
         return Overview(info, seen.view, in_doubt, seen.size_bytes)
@@ -436,45 +429,6 @@ class Reading(Examining):
             answer["by"] if answer else "",
         )
 
-    def _row(self, run: str) -> RunRow:
-        row = self._port.find_run(check_run_id(run))
-        if row is None:
-            raise UnknownRun(run=run, store=self.url)
-        return row
-
-    def _at(self, text: str) -> tuple[RunRow, int]:
-        """The run and the event of a place. Raises UnknownPoint or PointPruned."""
-        place = parse_place(text)
-        row = self._row(place.run)
-        if place.is_head and row.head:
-            return row, row.head
-        if place.seq is not None and 1 <= place.seq <= row.head:
-            row = self._row(self.run_with(place.run, place.seq))
-            fork.check_kept(self._port, row.run, place.seq)
-            return row, place.seq
-        events = self.events(place.run)
-        event = None if place.seq is not None else find_event(events, place)
-        if event is None:
-            raise self.absence(place, events, row.head)
-        return row, end_of_point(events, event)
-
-    def run_with(self, run: str, seq: int) -> str:
-        """The run whose history has this event: the run itself, or the branch that a rewind kept."""
-        from holdfast.engine.lineage.kept_events import run_with
-
-        return run_with(self._port, run, seq)
-
-    def absence(self, place: Place, events: list[Event], head: int) -> UnknownPoint | PointPruned:
-        """The error for a place that does not exist: it was never recorded, or it was pruned."""
-        what = str(place).partition("@")[2] or "event yet"
-        if place.point is not None and place.point <= last_point(events):
-            nearest = nearest_place(place.run, events, point=place.point)
-            return PointPruned(run=place.run, what=f"point {place.point}", nearest=nearest)
-        if place.seq is not None and any(covers_from(e) <= place.seq <= e.seq for e in events):
-            nearest = nearest_place(place.run, events, seq=place.seq)
-            return PointPruned(run=place.run, what=f"event #{place.seq}", nearest=nearest)
-        return UnknownPoint(run=place.run, what=what, last_point=last_point(events), head=head)
-
     def _source(self, info: RunInfo, *, thoroughly: bool = False) -> Source:
         try:
             if thoroughly:
@@ -484,7 +438,7 @@ class Reading(Examining):
             return Source(info, None)
 
     def _info(self, row: RunRow) -> RunInfo:
-        holder = self._port.probe(row.lease.owner) if row.lease.owner else None
+        holder = holder_of(self._port, row)
         status = row_status(row, holder, self._session.clock.wall())
         if row_damage(row):
             status = "damaged"

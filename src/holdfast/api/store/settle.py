@@ -179,7 +179,9 @@ class Settling(Reading):
         content = {"kind": "answer", "key": asked.key, "seq": asked.seq, "by": by or whoami(), **reply}
         at = self._session.clock.wall()
         if not inbox.post(self._port, run, f"answer-{asked.seq}", content, at=at):
-            raise AlreadyAnswered(run=run, question=asked.id, state="an answer waits in its inbox")
+            who = self.find_question(run, asked.id).pending_by
+            state = f"an answer by {who} waits in its inbox" if who else "an answer waits in its inbox"
+            raise AlreadyAnswered(run=run, question=asked.id, state=state)
         self._check_counted(run, asked, content["by"], at)
         return asked._replace(pending=plain, pending_by=content["by"])
 

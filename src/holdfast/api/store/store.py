@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.api.store.change_runs import Moving
+from holdfast.api.store.follow_runs import Following
 from holdfast.api.store.new_store import open_or_make
 from holdfast.api.store.place import session_at
 from holdfast.api.store.read_runs import Reading
@@ -28,6 +29,9 @@ from holdfast.stores.url import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.api.store.hooks import StoreHooks
+    from holdfast.engine.hooks.patrol import Patrol
+    from holdfast.model.hooks import DeliveryCounts
     from holdfast.model.salvage import Salvaged
 
 __all__ = [
@@ -35,6 +39,7 @@ __all__ = [
     "Store",
     "check_export",
     "find_store",
+    "hook_patrol",
     "origin_at",
     "salvage",
     "session_at",
@@ -44,8 +49,25 @@ __all__ = [
 ]
 
 
-class Store(Settling, Moving):
+class Store(Settling, Moving, Following):
     """A store: list its runs, read their journals, resolve steps in doubt, fork, move and prune runs."""
+
+    @property
+    def hooks(self) -> "StoreHooks":
+        """Where people are notified about the runs of this store, and what was delivered."""
+        from holdfast.api.store.hooks import StoreHooks
+
+        return StoreHooks(self._session)
+
+    def deliver_hooks(self) -> "DeliveryCounts":
+        """Deliver what hooks of this store wait for: one pass over its runs.
+
+        Every process may call it, also while others do. It finds runs whose process was killed, and tries
+        again what could not be delivered. Raises StoreError if the store cannot be read.
+        """
+        from holdfast.engine.hooks.deliver import deliver
+
+        return deliver(self._session)
 
 
 def store(url: "str | os.PathLike[str] | None" = None) -> Store:
@@ -59,6 +81,17 @@ def store(url: "str | os.PathLike[str] | None" = None) -> Store:
 def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
     """As ``store``, but None if there is no store. It creates nothing."""
     return store(url) if is_there(url) else None
+
+
+def hook_patrol(url: "str | os.PathLike[str] | None" = None) -> "Patrol":
+    """Deliver the notices of a store in the background, until the block is left. The store may come later."""
+    from holdfast.engine.hooks.patrol import Patrol
+
+    def find() -> StoreSession | None:
+        found = find_store(url)
+        return None if found is None else found._session  # noqa: SLF001 - one room
+
+    return Patrol(find)
 
 
 def salvage(

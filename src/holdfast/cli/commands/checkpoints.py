@@ -7,6 +7,7 @@ from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Span, Table, text
 from holdfast.views.checkpoints import CheckpointLine, checkpoint_lines
 from holdfast.views.json_shape import as_plain
+from holdfast.views.labels import names_at
 from holdfast.views.next_commands import CommandBuilder
 from holdfast.views.value_text import moment, size
 
@@ -25,7 +26,8 @@ def command(*, run: str, tail: int | None, url: str | None, as_json: bool) -> No
       holdfast checkpoints debt-cycles --tail 10
     """  # noqa: D301 - click's own mark
     run = run_only(run, "checkpoints")
-    lines = checkpoint_lines(open_existing(url).events(run))
+    store = open_existing(url)
+    lines = checkpoint_lines(store.events(run), names_at(store.labels(run)))
     shown = lines[-tail:] if tail else lines
     if as_json:
         render.show_json({"run": run, "checkpoints": as_plain(shown), "total": len(lines)})
@@ -66,7 +68,7 @@ def _row(line: CheckpointLine) -> tuple[Span, ...]:
         Span(f"{line.point:,}"),
         Span(line.label, "strong"),
         Span(moment(line.at), "dim"),
-        Span(line.by, "dim"),
+        Span(line.person or line.by, "dim"),
         Span(str(line.attempt), "dim"),
         Span(size(line.state_bytes)),
         Span(line.state if line.kept else "(pruned)", "plain" if line.kept else "dim"),

@@ -7,7 +7,8 @@ import click
 from holdfast.cli.options import PlaceArgument, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Gap, Lines, Span, text
-from holdfast.model.context import BUDGET_TOKENS, STYLES, Style
+from holdfast.limits import CONTEXT_TOKENS
+from holdfast.model.context import STYLES, Style
 from holdfast.views.json_shape import as_plain
 
 
@@ -16,7 +17,7 @@ from holdfast.views.json_shape import as_plain
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
-    default=BUDGET_TOKENS,
+    default=CONTEXT_TOKENS,
     show_default=True,
     metavar="N",
     help="The approximate maximum of tokens.",

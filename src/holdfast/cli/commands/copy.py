@@ -132,7 +132,7 @@ def _facts(report: CopyReport) -> list[tuple[str, list[Span]]]:
     )
     told = f"{count(len(went), 'run')}: {count(report.events, 'event')} and {count(report.blobs, 'blob')}"
     if report.facts or report.pins:
-        told += f", {count(report.facts, 'fact')} and {count(report.pins, 'pin')}"
+        told += f", {count(report.facts, 'fact')} and {count(report.pins, 'pin or label', 'pins and labels')}"
     facts = [
         (label, [Span(told), Span(f"  {size(report.size_bytes)}", "dim")]),
         ("from", [Span(report.source)]),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
@@ -26,6 +26,7 @@ from holdfast.cli.output.blocks import (
 from holdfast.cli.output.status_colours import mood_of
 from holdfast.core.llm.conversation_fold import CONVERSATION
 from holdfast.errors import Corrupt, HoldfastError, StoreError
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.salvage import Salvaged
 from holdfast.model.store_rows import Finding, Status, owner_name
 from holdfast.stores.url import create_table

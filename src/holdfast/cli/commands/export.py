@@ -5,7 +5,15 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
+from holdfast.api.store.settle import whoami
+from holdfast.cli.options import (
+    PlaceArgument,
+    by_option,
+    command_builder,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span
 from holdfast.model.exports import Exported
@@ -30,6 +38,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 )
 @click.option("--move", is_flag=True, help="Seal the run here: it continues only where you import the file.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be written, and what cannot go along.")
+@by_option
 @common_options
 def command(
     *,
@@ -38,6 +47,7 @@ def command(
     directory: bool,
     move: bool,
     dry_run: bool,
+    by: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -55,7 +65,7 @@ def command(
     store = open_existing(url)
     name = run_only(run, "export")
     place = path or _default(name, directory=directory)
-    made = store.export(name, place, directory=directory, move=move, dry_run=dry_run)
+    made = store.export(name, place, directory=directory, move=move, dry_run=dry_run, by=by or whoami())
     if as_json:
         render.show_json({"store": store.url, **made._asdict()})
         return
@@ -81,7 +91,7 @@ def _facts(made: Exported, shown: str, *, dry_run: bool = False) -> list[tuple[s
     if made.children:
         what += f", with {count(made.children, 'child', 'children')}"
     if made.facts or made.pins:
-        what += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin')}"
+        what += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin or label', 'pins and labels')}"
     facts = [
         (_LABELS[made.moved, dry_run], [Span(made.run, "strong"), Span(f": {what}")]),
         ("to", [Span(shown), Span(f"  {size(made.size_bytes)}", "dim")]),

@@ -10,9 +10,17 @@ import click
 from orjson import OPT_INDENT_2, dumps
 
 from holdfast.api.store.private_files import private
+from holdfast.api.store.settle import whoami
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    PlaceArgument,
+    by_option,
+    command_builder,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Heading, Span
 from holdfast.core.transfer.handoff import SCHEMA, markdown, read_document
@@ -42,6 +50,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 @click.option(
     "--schema", "schema", is_flag=True, help="Print the JSON Schema of the document, and nothing else."
 )
+@by_option
 @common_options
 def command(
     *,
@@ -53,6 +62,7 @@ def command(
     path: str | None,
     as_markdown: bool,
     schema: bool,
+    by: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -80,11 +90,12 @@ def command(
         )
     name, store = run_only(run, "handoff"), open_existing(url)
     if unseal:
-        _take_back(store, name, url, as_json=as_json)
+        _take_back(store, name, url, by or whoami(), as_json=as_json)
         return
     target = Path(path or f"{_UNSAFE.sub('_', name)}{SUFFIX}")
     known = _digest_at(target)
-    document = store.handoff(name, to) if keep else _sealed(store, name, to, target, known)
+    person = by or whoami()
+    document = store.handoff(name, to, by=person) if keep else _sealed(store, name, to, target, known, person)
     if known != document["digest"]:
         _check_free(target, known)
         _write(target, document)
@@ -96,15 +107,15 @@ def command(
         render.show(_blocks(document, target, url))
 
 
-def _sealed(store: Store, name: str, to: str, target: Path, known: str | None) -> dict[str, Any]:
+def _sealed(store: Store, name: str, to: str, target: Path, known: str | None, by: str) -> dict[str, Any]:
     """Seal the run and return the document. First checks that the document can be written."""
     if store.get(name).status != "sealed":
         _check_free(target, known)
-    return store.handoff(name, to, seal=True)
+    return store.handoff(name, to, seal=True, by=by)
 
 
-def _take_back(store: Store, name: str, url: str | None, *, as_json: bool) -> None:
-    info = store.unseal(name)
+def _take_back(store: Store, name: str, url: str | None, by: str, *, as_json: bool) -> None:
+    info = store.unseal(name, by=by)
     if as_json:
         render.show_json({"store": store.url, "run": name, "status": info.status})
         return

@@ -181,7 +181,7 @@ def _facts(made: Imported) -> list[tuple[str, list[Span]]]:
         facts.append(("children", [Span(", ".join(made.children))]))
     written = f"{count(made.events, 'event')} and {count(made.blobs, 'blob')}"
     if made.facts or made.pins:
-        written += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin')}"
+        written += f", {count(made.facts, 'fact')} and {count(made.pins, 'pin or label', 'pins and labels')}"
     is_new = made.events or made.facts or made.pins
     facts.append(("brought", [Span(written if is_new else "nothing new: the store had everything")]))
     facts.append(("sha256", [Span(made.sha256, "dim")]))

@@ -6,9 +6,17 @@ from typing import Final
 
 import click
 
+from holdfast.api.store.settle import whoami
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing, run_only
+from holdfast.cli.options import (
+    PlaceArgument,
+    by_option,
+    command_builder,
+    common_options,
+    open_existing,
+    run_only,
+)
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import (
     Block,
@@ -60,6 +68,7 @@ _UNUSED: Final = "no journal and no inbox refers to them"
 @click.option("--verbose", is_flag=True, help="List every run, however many there are.")
 @click.option("--pin", metavar="RUN@POINT", help="Protect this point from pruning. Prunes nothing.")
 @click.option("--unpin", metavar="RUN@POINT", help="Remove the pin of a point. Prunes nothing.")
+@by_option
 @common_options
 def command(
     *,
@@ -71,6 +80,7 @@ def command(
     verbose: bool,
     pin: str | None,
     unpin: str | None,
+    by: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -90,7 +100,7 @@ def command(
     """  # noqa: D301 - click's own mark
     store = open_existing(url)
     if pin is not None or unpin is not None:
-        _pin(store, pin, unpin, as_json=as_json)
+        _pin(store, pin, unpin, by, as_json=as_json)
         return
     if run is not None and finished_days is not None:
         raise RefusedError(
@@ -104,7 +114,8 @@ def command(
         "finished": ("--finished-days", finished_days, Keep(days=finished_days)),
     }
     changes = {name: keep for name, (_, value, keep) in given.items() if value is not None}
-    report = store.prune(None if run is None else run_only(run, "prune"), policy=changes, dry_run=dry_run)
+    one = None if run is None else run_only(run, "prune")
+    report = store.prune(one, policy=changes, dry_run=dry_run, by=by or whoami())
     if as_json:
         render.show_json({"store": store.url, **as_plain(report)})
     else:
@@ -119,17 +130,21 @@ def command(
         render.show(_summary(report, words) if is_long and not verbose else _blocks(report, words))
 
 
-def _pin(store: Store, pin: str | None, unpin: str | None, *, as_json: bool) -> None:
+def _pin(store: Store, pin: str | None, unpin: str | None, by: str | None, *, as_json: bool) -> None:
     if pin is not None:
-        store.pin(pin)
-    if unpin is not None and not store.unpin(unpin):
+        store.pin(pin, by=by)
+    if unpin is not None and not store.unpin(unpin, by=by):
         raise RefusedError(f"{unpin} is not pinned", "`holdfast prune --pin RUN@POINT` pins a point")
     pins = store.pins()
     if as_json:
         render.show_json({"store": store.url, "pins": as_plain(pins)})
     elif pins:
-        rows = [(Span(one.place), Span(f"#{one.seq}", "dim"), Span(one.run, "dim")) for one in pins]
-        render.show([Table((Column("PINNED"), Column("EVENT", right=True), Column("OF RUN")), rows)])
+        rows = [
+            (Span(one.place), Span(f"#{one.seq}", "dim"), Span(one.run, "dim"), Span(one.by, "dim"))
+            for one in pins
+        ]
+        columns = (Column("PINNED"), Column("EVENT", right=True), Column("OF RUN"), Column("BY", drops=1))
+        render.show([Table(columns, rows)])
     else:
         render.show([text("nothing is pinned")])
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from json import JSONDecodeError, loads
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,7 @@ from holdfast.cli.options import PlaceArgument, command_builder_for, common_opti
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Commands, Facts, Gap, Span, text
 from holdfast.cli.output.show_blocks import doubt_blocks, stopped_blocks
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import Doubt, StoppedCall
 from holdfast.views.in_doubt import doubt_line, stopped_line
 from holdfast.views.json_shape import as_plain

@@ -3,9 +3,10 @@
 import click
 
 from holdfast.api.store.change_runs import Repeats
+from holdfast.api.store.settle import whoami
 from holdfast.cli.commands.artifacts import restored_blocks
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
-from holdfast.cli.options import PlaceArgument, command_builder, common_options, open_existing
+from holdfast.cli.options import PlaceArgument, by_option, command_builder, common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Commands, Facts, Gap, Span
 from holdfast.cli.output.later_effects_blocks import as_fields, effect_facts, effects_option, show_cost
@@ -29,6 +30,7 @@ from holdfast.views.value_text import count
 )
 @click.option("--files", is_flag=True, help="Restore the run's files as of that point, in place.")
 @click.option("--force", is_flag=True, help="Overwrite files that another program changed.")
+@by_option
 @common_options
 def command(
     *,
@@ -38,6 +40,7 @@ def command(
     dry_run: bool,
     files: bool,
     force: bool,
+    by: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -69,6 +72,7 @@ def command(
         files=files,
         force=force,
         tell=told.append,
+        by=by or whoami(),
     )
     if as_json:
         page = {

@@ -1,7 +1,7 @@
 """``holdfast runs``: lists the runs of a store, newest first, once or continuously."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
@@ -11,6 +11,7 @@ from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Heading, Span, Table, text
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Status
 from holdfast.views.cost import marked_cost
 from holdfast.views.json_shape import as_plain, iso

@@ -17,10 +17,11 @@ from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Span
 from holdfast.cli.output.show_blocks import event_blocks, run_blocks, step_blocks
 from holdfast.cli.suggestions import label_names
-from holdfast.core.lineage.points import Place, find_event, last_point, parse_place
+from holdfast.core.lineage.points import Place, last_point, parse_place
 from holdfast.core.text.close_names import did_you_mean
 from holdfast.errors import PointPruned
 from holdfast.model.events import Event
+from holdfast.views.acts import act_lines
 from holdfast.views.event_detail import event_detail, step_detail
 from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import BranchLine, branch_lines
@@ -45,7 +46,7 @@ from holdfast.views.value_text import status_word
 def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: bool, show_tree: bool) -> None:
     """Show a run: its goal, attempts, plan and steps, what is in doubt, and what to do next.
 
-    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the checkpoint labelled draft-1, each in full.
+    RUN@44 shows point 44, RUN@#1203 event 1203 and RUN@draft-1 the point labelled draft-1, each in full.
 
     \b
     Example:
@@ -79,7 +80,10 @@ def command(*, run: str, steps: int, url: str | None, as_json: bool, show_all: b
     )
     foreign = command if command is not None and command.origin else None
     children = child_lines(place.run, store.overview(prefix=f"{place.run}/"))
-    summary = summary._replace(came_from=store.came_from(place.run), command=foreign, children=children)
+    acts = tuple(act_lines(events, store.pins_of(place.run), store.labels(place.run), store.acts(place.run)))
+    summary = summary._replace(
+        came_from=store.came_from(place.run), command=foreign, children=children, acts=acts
+    )
     if as_json:
         plain = as_plain(summary)
         render.show_json({"store": store.url, **plain.pop("line"), **plain})
@@ -122,11 +126,11 @@ def _show_place(store: Store, place: Place, at: CommandBuilder, *, as_json: bool
     if place.seq is not None:  # as facts and search hits name it: a rewind may have moved it to another run
         place = place._replace(run=store.run_with(place.run, place.seq))
     events = store.events(place.run)
-    event = find_event(events, place)
+    event = store.find_event(place, events)
     if event is None and isinstance(gone := store.absence(place, events, 0), PointPruned):
         raise gone
     if event is None:
-        meant = did_you_mean(place.label, label_names(events)) if place.label else ""
+        meant = did_you_mean(place.label, label_names(store, place.run)) if place.label else ""
         raise RefusedError(
             _absence(place, events),
             " ".join(filter(None, [meant, f"`{at.holdfast('log', place.run)}` lists what is recorded"])),
@@ -146,4 +150,4 @@ def _absence(place: Place, events: list[Event]) -> str:
         return f"run {place.run} has no event #{place.seq}; its last is #{events[-1].seq if events else 0}"
     if place.point is not None:
         return f"run {place.run} has no point {place.point}; its last is {last_point(events)}"
-    return f"run {place.run} has no checkpoint labelled {place.label!r}"
+    return f"run {place.run} has no point labelled {place.label!r}"

@@ -4,6 +4,7 @@ import os
 
 import click
 
+from holdfast.api.store.store import hook_patrol
 from holdfast.cli.options import child_url, common_options
 
 CRASHES_MAX = 5
@@ -35,7 +36,7 @@ def command(
 
     It stops when the command is done, when one of its runs is in doubt, waits or has diverged, and when it
     crashes repeatedly without progress. Ctrl-C and SIGTERM reach the command, and it is not restarted. Watch
-    reports on stderr; stdout belongs to the command.
+    reports on stderr; stdout belongs to the command. It delivers the notices of the store's hooks.
 
     \b
     Example:
@@ -50,6 +51,6 @@ def command(
     named = {"HOLDFAST_URL": child_url(url)} if url else {}
     printer = NoticePrinter(url, as_json=as_json)
     breaker = Breaker(crashes_max=max_crashes, backoff_s=backoff)
-    return Supervisor(
-        command_line, {**os.environ, **named}, RunProgress(url), breaker, printer.tell
-    ).supervise()
+    progress = RunProgress(url)
+    with hook_patrol(url):
+        return Supervisor(command_line, {**os.environ, **named}, progress, breaker, printer.tell).supervise()

@@ -6,11 +6,12 @@ show the step run again.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from holdfast.cli.demo.agent import PROGRAM
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 Outcome = Literal[
     "recorded", "replayed", "cut off", "ran again", "found done", "cut off again", "not reached", "repeated"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from holdfast.cli.demo.model_client import (
     ATTEMPT_HEADER,
@@ -20,6 +20,7 @@ from holdfast.cli.demo.model_client import (
     complete,
     list_models,
 )
+from holdfast.model.named_tuple import NamedTuple
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -14,7 +14,6 @@ from math import ceil
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
-from typing import NamedTuple
 
 import holdfast
 from holdfast.cli.demo import agent
@@ -23,6 +22,7 @@ from holdfast.cli.demo.evidence import Process, cut_off_in, recorded_count, rows
 from holdfast.cli.demo.fake_model import Provider
 from holdfast.model.event_fields import part_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.testing.child_process import Exit, Spawned
 from holdfast.testing.killing_store import WHENS, Kill
 

@@ -6,13 +6,13 @@ a server without requests, proves nothing.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.cli.demo.agent import TOPICS, question_about, question_of_summary, read_ledger
 from holdfast.cli.demo.evidence import Track, tracks_of
 from holdfast.cli.demo.fake_model import Request, scripted_answer
 from holdfast.cli.demo.killer import DemoRun
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Status
 
 

@@ -7,7 +7,6 @@ that it is readable anywhere. It prints nothing that is not in its report.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from holdfast.cli.demo.evidence import Cell, Process, Row
 from holdfast.cli.demo.proof import Claim
+from holdfast.model.named_tuple import NamedTuple
 
 _STYLES = {
     "recorded": "green",

@@ -4,7 +4,9 @@ A block knows texts and moods. ``render`` knows the width of the screen, and whi
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 Mood = Literal["plain", "good", "bad", "doubt", "busy", "dim", "strong"]
 

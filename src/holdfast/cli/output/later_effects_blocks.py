@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.cli.output import render
-from holdfast.cli.output.blocks import Block, Column, Facts, Gap, Mood, Span, Table
+from holdfast.cli.output.blocks import Block, Column, Facts, Gap, Heading, Lines, Mood, Span, Table
 from holdfast.cli.output.status_colours import status_span
 from holdfast.core.lineage.later_effects import REPEATS
-from holdfast.core.lineage.points import find_event, parse_place
+from holdfast.core.lineage.points import parse_place
+from holdfast.model.fork_edits import ForkChange
 from holdfast.model.run_info import EffectBehind
+from holdfast.views.fork_edits import edit_lines
 from holdfast.views.json_shape import as_plain
-from holdfast.views.rewind_cost import rewind_cost
-from holdfast.views.steps import StepLine
+from holdfast.views.rewind_cost import cost_behind, then_words
 from holdfast.views.value_text import count
 
 if TYPE_CHECKING:
@@ -74,21 +75,31 @@ def as_fields(
     return {**told, "later_children": list(later_children)}
 
 
-def show_cost(store: "Store", place: str, effects: str, *, verb: str, as_json: bool) -> None:
-    """What lies behind a point: what is thrown away, and what happens to each effect. Changes nothing."""
+def show_cost(
+    store: "Store", place: str, effects: str, *, verb: str, as_json: bool, edits: Sequence[ForkChange] = ()
+) -> None:
+    """What lies behind a point: what is thrown away, and what happens to each effect. Changes nothing.
+
+    ``edits`` are those of a fork.
+    """
     named = parse_place(place)
     events = store.events(named.run)
-    event = events[-1] if named.is_head else find_event(events, named)
+    event = events[-1] if named.is_head else store.find_event(named, events)
     if event is None:
         raise store.absence(named, events, events[-1].seq)
-    # A child goes along as a whole: it is asked for again from its beginning.
-    children = [rewind_cost(child, store.events(child), 0) for child in store.later_children(place)]
-    cost = rewind_cost(named.run, events, event.seq)._replace(children=tuple(children))
-    effects_after = cost.all_effects()
+    cost = cost_behind(named.run, event.seq, store.later_children(place), store.events)
+    children, effects_after = cost.children, cost.all_effects()
     if as_json:
         behind = [{"run": run, **as_plain(line)} for run, line in effects_after]
         render.show_json(
-            {"store": store.url, "dry_run": True, **as_plain(cost), "effects": effects, "behind": behind}
+            {
+                "store": store.url,
+                "dry_run": True,
+                **as_plain(cost),
+                "effects": effects,
+                "behind": behind,
+                **({"edits": as_plain(edits)} if edits else {}),
+            }
         )
         return
     facts = [("behind it", [Span(cost.place, "strong"), Span(f": {cost.words(verb)}")])]
@@ -99,25 +110,23 @@ def show_cost(store: "Store", place: str, effects: str, *, verb: str, as_json: b
             Span(line.name),
             Span(line.arguments, "dim"),
             status_span(line.outcome),
-            Span(_then(line, effects), "doubt"),
+            Span(then_words(line, effects), "doubt"),
         )
         for run, line in effects_after
     ]
     whose = (Column("RUN"),) if children else ()
     columns = (*whose, Column("EFFECT"), Column("ARGUMENTS", grows=True), Column("OUTCOME"), Column("THEN"))
     table: list[Block] = [Gap(), Table(columns, rows)] if rows else []
-    render.show([Facts(facts), *table])
+    render.show([Facts(facts), *table, *_edit_blocks(edits)])
 
 
-def _then(line: StepLine, effects: str) -> str:
-    """What becomes of the same call, if the program makes it again."""
-    if effects == "again":
-        return "may happen again"
-    if line.outcome == "done" and effects == "answer":
-        return "the same call is answered from the record"
-    if line.effect != "once":
-        return "the same call is made again with its key"
-    return "you decide about the same call"
+def _edit_blocks(edits: Sequence[ForkChange]) -> list[Block]:
+    """What is edited in a fork, path by path, and what its program makes of it."""
+    blocks: list[Block] = []
+    for edit in edit_lines(edits):
+        told = [[Span(line)] for line in edit.lines]
+        blocks += [Gap(), Heading(f"Other {edit.what}"), Lines([*told, [Span(edit.then, "dim")]], indent=2)]
+    return blocks
 
 
 def _names(steps: Sequence[str]) -> str:

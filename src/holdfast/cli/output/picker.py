@@ -8,11 +8,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from holdfast.cli.output.blocks import Block, Column, Span, Table, text
+from holdfast.model.named_tuple import NamedTuple
 
 _ROWS_MAX: Final = 10
 _KEYS: Final = re.compile("\x1b(?:\\[|O)[A-Za-z]|\x1b|.", re.DOTALL)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
@@ -10,6 +10,7 @@ from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Column, Span, Table, text
 from holdfast.cli.output.day_printer import DayPrinter
 from holdfast.core.llm.reasoning import Thought
+from holdfast.model.named_tuple import NamedTuple
 
 _WHOSE_LEAST: Final = 8
 _OWN: Final = "agent"

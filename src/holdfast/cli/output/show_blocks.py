@@ -22,6 +22,7 @@ from holdfast.cli.output.blocks import (
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.output.steps_table import steps_blocks
 from holdfast.model.handoff import Loss
+from holdfast.views.acts import ActLine
 from holdfast.views.cost import spent_words
 from holdfast.views.event_detail import EventDetail, StepDetail
 from holdfast.views.handoff import PromiseLine
@@ -63,6 +64,7 @@ def run_blocks(
         *([Gap(), Heading("Asks"), *question_blocks(summary.questions)] if summary.questions else []),
         *_files(summary.files, builder, summary.line.run),
         *_promises(summary.promises),
+        *_acts(summary.acts),
         *loss_blocks(summary.losses),
         *_result(summary),
         *_next(summary),
@@ -287,6 +289,27 @@ def _promises(promises: Sequence[PromiseLine]) -> list[Block]:
         for p in promises
     ]
     return [Gap(), Heading("Promises"), Table(columns, rows, [mood_of(p.state) for p in promises])]
+
+
+_ACTS_SHOWN = 8
+
+
+def _acts(acts: Sequence[ActLine]) -> list[Block]:
+    """What people did with the run, the latest last."""
+    if not acts:
+        return []
+    rows = [
+        (Span(moment(act.at), "dim"), Span(act.by), Span(act.what), Span(_about(act), "dim"))
+        for act in acts[-_ACTS_SHOWN:]
+    ]
+    columns = (Column(drops=1), Column(), Column(), Column(grows=True, wraps=True))
+    more = len(acts) - len(rows)
+    title = Heading("People", f"{count(more, 'earlier act')} not shown" if more else "")
+    return [Gap(), title, Table(columns, rows)]
+
+
+def _about(act: ActLine) -> str:
+    return f"{act.detail} (#{act.seq})" if act.seq and act.detail else act.detail
 
 
 def _whose(promise: PromiseLine) -> str:

@@ -1,10 +1,11 @@
 """What a watch did: a line for people or an object for programs, on stderr."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.cli.errors import with_store
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Lines, Mood, Span
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.json_shape import as_plain, iso
 from holdfast.views.value_text import clock_time
 

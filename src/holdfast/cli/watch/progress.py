@@ -6,7 +6,7 @@ progress.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.api.store.store import Store, find_store
 from holdfast.core.people.question_fold import QUESTIONS
@@ -14,6 +14,7 @@ from holdfast.core.people.wait_fold import WAITS
 from holdfast.errors import StoreError
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import RunInfo
 
 _EVERYTHING: Final = 1 << 40

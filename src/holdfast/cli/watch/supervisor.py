@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED, RefusedError
 from holdfast.cli.watch.breaker import WINDOW_S, Breaker
@@ -17,6 +16,7 @@ from holdfast.cli.watch.progress import RunProgress, Work
 from holdfast.cli.watch.signals import SignalWatch, reaches_all
 from holdfast.cli.watch.verdicts import Verdict, judge
 from holdfast.clock import SystemClock
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.value_text import count, span
 
 _SIGNAL_EXIT = 128

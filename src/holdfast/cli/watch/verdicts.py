@@ -1,10 +1,11 @@
 """What a child's end means: restart it, or stop, and with which exit code. It only decides."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, EXIT_REFUSED, EXIT_WAITING
 from holdfast.cli.watch.progress import RunStatus
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.value_text import moment, status_word
 
 _STOPS: Final = {

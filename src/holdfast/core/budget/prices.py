@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.errors import BadPrices
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.usage import Usage
 
 _MILLION: Final = 1_000_000

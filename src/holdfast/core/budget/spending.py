@@ -6,13 +6,14 @@ divided into attempts, forks and compacted ranges; an unknown count is counted a
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.llm.request_shapes import usage_of
 from holdfast.core.text.times import span
 from holdfast.core.text.value_text import count, money
 from holdfast.model.budget import NOTHING_SPENT, Budget, Spent
 from holdfast.model.event_fields import fields_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.usage import Usage
 
 # -- usage ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.context.inline_text import Words
 from holdfast.core.context.story import Story
@@ -15,6 +15,7 @@ from holdfast.core.text.times import YEAR_10000, moment
 from holdfast.core.text.value_text import count, literal
 from holdfast.model.event_fields import contents_of, part_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.waits import Waiting
 
 _ENDS: Final = {"failed": "child failed", "parked": "child paused"}

@@ -22,7 +22,8 @@ from holdfast.core.context.token_estimate import estimate
 from holdfast.core.llm.reasoning import Read
 from holdfast.core.text.value_text import count as counted
 from holdfast.errors import BadOption, Misuse
-from holdfast.model.context import BUDGET_TOKENS, STYLES, Context, Count, Left, Line, Style
+from holdfast.limits import CONTEXT_TOKENS
+from holdfast.model.context import STYLES, Context, Count, Left, Line, Style
 from holdfast.model.events import Event
 
 VALUE: Final = (
@@ -68,7 +69,7 @@ def context_of(
     events: Iterable[Event],
     read: Read,
     *,
-    budget_tokens: int = BUDGET_TOKENS,
+    budget_tokens: int = CONTEXT_TOKENS,
     style: Style = "summary",
     count: Count | None = None,
     is_held: bool = False,

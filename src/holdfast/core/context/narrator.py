@@ -6,7 +6,7 @@ shown.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.context.child_lines import ChildLines, Children
 from holdfast.core.context.conversation_lines import ConversationLines
@@ -34,6 +34,7 @@ from holdfast.model.calls import Call
 from holdfast.model.context import Style
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.waits import Waiting
 
 _CHARS: Final[dict[Style, int]] = {"summary": 160, "full": 400, "facts": 80}

@@ -14,10 +14,11 @@ events; ``when`` a recorded moment; ``seq`` an event. A digit at the end disting
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.model.context import Style
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 
 SECTIONS: Final = {
     "goal": ("Goal", "goal"),

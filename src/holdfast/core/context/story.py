@@ -5,7 +5,7 @@ event that was compacted is cited as the event that replaced it.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.hollow import REASONING
@@ -18,6 +18,7 @@ from holdfast.core.steps.identity import enclosing
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, is_hollow, part_of
 from holdfast.model.events import HANDED_OVER, RECALLED, Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 _BRANCHED: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 _OVERALL: Final = _BRANCHED | {Kind.RUN_REOPENED, Kind.COMPACTED}

@@ -3,10 +3,11 @@
 A field that ends in ``_s`` is in seconds. What is not recorded is None, never 0.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from holdfast.core.diff.state_changes import StateChange
 from holdfast.core.diff.state_diff import Change, as_json_patch
+from holdfast.model.named_tuple import NamedTuple
 
 Relation = Literal["same", "forward", "backward", "branches", "unrelated"]
 """How b relates to a: the same point, later or earlier in one history, on another branch, or unrelated."""

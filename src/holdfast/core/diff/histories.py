@@ -7,7 +7,7 @@ differ in every run and do not count. Checkpoints are compared by their states, 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from orjson import OPT_SORT_KEYS, dumps
 
@@ -34,6 +34,7 @@ from holdfast.core.text.value_text import count, one_line, readable
 from holdfast.model.budget import NOTHING_SPENT
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import DROPPED, MENDED, MESSAGES, Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 DRAWS: Final = frozenset({"now", "uuid", "random"})
 _BIRTHS: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})

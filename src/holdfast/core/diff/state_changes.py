@@ -6,7 +6,7 @@ once, alone or together with the other changes of the same message or value.
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from holdfast.core.diff.state_diff import Found, Path
 from holdfast.core.diff.state_lookup import ABSENT, Peek
@@ -14,6 +14,7 @@ from holdfast.core.diff.text_diff import Piece, is_rewritten, with_context, word
 from holdfast.core.llm.message_shapes import message_line, role_of
 from holdfast.core.state.nodes import Nodes
 from holdfast.core.text.value_text import CHARS_MAX, one_line, readable
+from holdfast.model.named_tuple import NamedTuple
 
 _LONG_TEXT_WORDS: Final = 6
 """A changed text of at least this many words is shown word by word."""

@@ -7,7 +7,7 @@ which JSON ignores).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
@@ -27,6 +27,7 @@ from holdfast.core.state.nodes import (
     runs_in,
     unescape,
 )
+from holdfast.model.named_tuple import NamedTuple
 
 Path: TypeAlias = tuple[str | int, ...]
 

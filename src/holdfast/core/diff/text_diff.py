@@ -8,7 +8,9 @@ ones the old text. The work is bounded: a text that is too long to match is remo
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from holdfast.model.named_tuple import NamedTuple
 
 _MIDDLE_CHARS_MAX: Final = 200_000
 """If the part that differs is longer than this, it is not cut into words at all."""

@@ -12,12 +12,13 @@ them yet: an unchanged program is never stopped.
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.journal.recorded_calls import Bodies, is_inside_answered
 from holdfast.core.steps.call_difference import are_equal
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.named_tuple import NamedTuple
 
 _TOLD_UNKNOWN = "EffectUnknown"
 

@@ -14,8 +14,16 @@ from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base
 from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.core.steps.identity import split_key
 from holdfast.model.calls import Call, Outcome
-from holdfast.model.event_fields import contents_of, fields_of, has_usage, is_hollow, mark_of, part_of
-from holdfast.model.events import AUTOSAVE, Event, Kind
+from holdfast.model.event_fields import (
+    contents_of,
+    fields_of,
+    has_usage,
+    is_hollow,
+    mark_of,
+    part_of,
+    with_part_of,
+)
+from holdfast.model.events import UNASKED, Event, Kind
 from holdfast.model.store_rows import Status
 
 
@@ -177,7 +185,7 @@ class View:
         if not is_hollow(event.body):
             self.checkpoint = event
             self.states += 1
-        if event.name != AUTOSAVE:  # the program did not make it, so it never asks for it
+        if event.name not in UNASKED:  # the program did not make it, so it never asks for it
             self._mark(event)
 
     def _restored(self, _: Event) -> None:
@@ -212,6 +220,12 @@ class View:
 
     def _run_reopened(self, _: Event) -> None:
         self.result = None
+
+    def _run_forked(self, event: Event) -> None:
+        self._leave_origin(event)
+        if self.started is not None:  # a person may have forked it with other inputs
+            body = with_part_of(self.started.body, "inputs", event.body)
+            self.started = self.started._replace(body=body)
 
     def _run_rewound(self, event: Event) -> None:
         self.branch = event.seq
@@ -373,7 +387,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.RUN_STARTED: View._run_started,
     Kind.RUN_FINISHED: View._run_finished,
     Kind.RUN_REOPENED: View._run_reopened,
-    Kind.RUN_FORKED: View._leave_origin,
+    Kind.RUN_FORKED: View._run_forked,
     Kind.RUN_REWOUND: View._run_rewound,
     Kind.ATTEMPT_STARTED: View._attempt_started,
     Kind.ATTEMPT_CRASHED: View._attempt_crashed,

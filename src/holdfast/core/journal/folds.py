@@ -5,9 +5,10 @@ the rows.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from holdfast.model.events import CHAINED, DROPPED, HANDED_OVER, MENDED, MESSAGES, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.core.journal.feature_fold import FeatureFold

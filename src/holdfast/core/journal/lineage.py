@@ -6,10 +6,10 @@ stay readable through the fork that keeps the old branch. No event is copied or 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RunRow
 
 

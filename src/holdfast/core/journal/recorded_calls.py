@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.core.journal.fold import View
 from holdfast.core.steps.identity import enclosing
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import fields_of
-from holdfast.model.run_info import RunInfo
+from holdfast.model.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast.model.run_info import RunInfo
 
 
 class Bodies(NamedTuple):
@@ -58,7 +61,7 @@ def model_of(intent: bytes) -> list[str] | None:
     return named if any(named) else None
 
 
-def doubtful(view: View, info: RunInfo) -> list[Call]:
+def doubtful(view: View, info: "RunInfo") -> list[Call]:
     """The calls in doubt. A call of a live holder is running, unless the holder recorded a doubt."""
     held = info.holder == "alive"
     return [

@@ -13,6 +13,7 @@
 ``children``    descendants that a fork borrows when its program asks for them: name to run and head
 ``lost``        events up to this seq were acknowledged and are lost: a person must accept that first
 ``flattens``    it is the copy that will replace the run of this name
+``by``          the person who asked for the fork
 ``forks``       it is a fork that is not complete before its first events: overrides, a directory of its own
 
 Newer versions may add others. A writer keeps the facts that it does not know.

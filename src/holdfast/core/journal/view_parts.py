@@ -1,9 +1,8 @@
 """Small parts of a folded view: attempts, and the counts of sites."""
 
-from typing import NamedTuple
-
 from holdfast.model.event_fields import fields_of, rewritten
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Attempt:

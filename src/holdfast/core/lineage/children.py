@@ -6,12 +6,13 @@ decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.journal.fold import View
 from holdfast.core.steps.identity import keyed
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import part_of
+from holdfast.model.named_tuple import NamedTuple
 
 CHILD: Final = "child"
 """The name of the marks and steps that name a child."""

@@ -5,7 +5,9 @@ answers; a row without one cannot be written. ``docs/architecture.md`` shows the
 and ``tests/crossings`` has a program for each, to which every operation is applied at every event.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Rules(NamedTuple):
@@ -109,8 +111,15 @@ RULES: Final[dict[str, Rules]] = {
         "with their contents", "listed with their hashes", _NOTHING, "path and version",
     ),
     "pins": Rules(
-        "none of its own: the origin's pins hold its history", "stay with the event, in the kept branch",
-        "a pinned point is kept", "the run's pins", "not carried", _NOTHING, "run and event",
+        "none of its own: the origin's pins and labels of people hold its history, and name it",
+        "stay with the event, in the kept branch",
+        "a point that is pinned or labelled is kept", "the run's pins and labels", "not carried", _NOTHING,
+        "run and event",
+    ),
+    "acts": Rules(
+        "none: what people did with the origin", "all that people did with it", "all",
+        "nothing: they are the store's; what the journal has of people goes along", "not carried", _NOTHING,
+        "the run and the time",
     ),
     "children": Rules(
         "children begun before the point, up to their end or head", "later children go to the kept branch",
@@ -136,6 +145,17 @@ RULES: Final[dict[str, Rules]] = {
     "queue": Rules(
         "no place in the queue", "no place in the queue", "not affected", "the agent and its inputs",
         "not carried", _NOTHING, "the run",
+    ),
+    "hooks": Rules(
+        "none: it notifies about what it records itself",
+        "what was delivered stays so; an open question that was left behind is not delivered any more",
+        "deliveries that are recorded; an event that was removed before a process looked makes none",
+        "nothing: hooks and deliveries are the store's, and events of another store make no notice",
+        "not carried", _NOTHING, "the birth of the run, the event and its time",
+    ),
+    "mirror": Rules(
+        "a directory of its own", "its files show what it has then", "not affected",
+        "nothing: the files are no record", "not carried", _NOTHING, "the run's name",
     ),
     "replay": Rules(
         "nothing is recorded", "nothing is recorded", "nothing is recorded", "nothing is recorded",

@@ -7,10 +7,11 @@ effect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 _ENDS: Final = {Kind.STEP_FINISHED: "done", Kind.STEP_FAILED: "failed"}
 

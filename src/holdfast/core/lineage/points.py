@@ -1,16 +1,17 @@
 """Names of places in a run, as people type them: ``RUN``, ``RUN@44``, ``RUN@#1203``, ``RUN@draft-1``.
 
 Steps and checkpoints share one counter, so a bare number is a point; ``#`` makes it an event; anything else
-is the label of a checkpoint. Run ids have neither ``@`` nor ``#``, so there is one way to read each place.
+is a label, which the program gave to a checkpoint, or a person to any point. Run ids have neither ``@`` nor
+``#``, so there is one way to read each place.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.errors import AmbiguousLabel, Misuse
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Place(NamedTuple):
@@ -48,28 +49,63 @@ def parse_place(text: str) -> Place:
     return Place(run, label=rest)
 
 
-def find_event(events: Sequence[Event], place: Place) -> Event | None:
-    """The event of a place: the outcome of a point, or the checkpoint of a label; None if there is none.
+def find_event(events: Sequence[Event], place: Place, named: Collection[int] = ()) -> Event | None:
+    """The event of a place: the outcome of a point, or the event of a label; None if there is none.
 
-    Raises AmbiguousLabel if several checkpoints have the label, because it may mean any of them.
+    ``named`` are the events that people gave the label of the place to. Raises AmbiguousLabel if the label
+    may mean several.
     """
     if place.seq is not None:
         return next((event for event in events if event.seq == place.seq), None)
+    labelled: dict[int, tuple[str, Event]] = {}
+    for number, event, is_point in _numbered(events):
+        if place.point is not None:
+            if is_point and number == place.point:
+                return event
+        elif is_point and _is_labelled(event, place.label):
+            labelled[event.seq] = str(number), event
+    for seq in named:
+        if (found := point_at(events, seq)) is not None:
+            number, event = found
+            labelled[event.seq] = str(number or f"#{seq}"), event
+    if len(labelled) > 1:
+        shown = [words for words, _ in (labelled[seq] for seq in sorted(labelled))]
+        raise AmbiguousLabel(run=place.run, label=place.label, points=", ".join(shown), last_point=shown[-1])
+    return next((event for _, event in labelled.values()), None)
+
+
+def labelled_by_program(events: Sequence[Event], label: str) -> int | None:
+    """The latest checkpoint that the program has given this label; None if there is none."""
+    return next((event.seq for event in reversed(events) if _is_labelled(event, label)), None)
+
+
+def place_at(run: str, events: Sequence[Event], seq: int) -> str:
+    """The place of an event, as a person types it: its point, or the event itself."""
+    found = point_at(events, seq)
+    return f"{run}@{found[0] if found and found[0] else f'#{seq}'}"
+
+
+def point_at(events: Sequence[Event], seq: int) -> tuple[int, Event] | None:
+    """The number and the outcome of the point that ends with this event; 0 and the event if none does.
+
+    None if the event is not among these.
+    """
+    latest: tuple[int, Event] | None = None
+    for number, event, is_point in _numbered(events):
+        latest = (number, event) if is_point else latest
+        if event.seq == seq:
+            is_end = latest is not None and seq in {latest[1].seq, end_of_point(events, latest[1])}
+            return latest if is_end else (0, event)
+    return None
+
+
+def _numbered(events: Sequence[Event]) -> Iterator[tuple[int, Event, bool]]:
+    """Each event, with the number of the latest point, and whether it is that point."""
     view = View()
-    labelled: dict[int, Event] = {}
     for event in events:
         before = view.points
         view.add(event)
-        if view.points == before or event.kind == Kind.COMPACTED:
-            continue
-        if view.points == place.point:
-            return event
-        if place.label is not None and _is_labelled(event, place.label):
-            labelled[view.points] = event
-    if len(labelled) > 1:
-        points = ", ".join(map(str, labelled))
-        raise AmbiguousLabel(run=place.run, label=place.label, points=points, last_point=max(labelled))
-    return next(iter(labelled.values()), None)
+        yield view.points, event, view.points != before and event.kind != Kind.COMPACTED
 
 
 def end_of_point(events: Sequence[Event], outcome: Event) -> int:
@@ -84,7 +120,7 @@ def last_point(events: Sequence[Event]) -> int:
     return fold(events).points
 
 
-def _is_labelled(event: Event, label: str) -> bool:
+def _is_labelled(event: Event, label: str | None) -> bool:
     return event.kind == Kind.CHECKPOINT and fields_of(event.body).get("label") == label
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from orjson import loads
 
@@ -10,6 +10,7 @@ from holdfast.core.journal.feature_fold import Compaction, FeatureFold, Read, Sl
 from holdfast.core.journal.snapshots import bytes_of, text_of
 from holdfast.model.event_fields import contents_of, fields_of, rewritten, values_in, write
 from holdfast.model.events import DROPPED, MENDED, Event
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View

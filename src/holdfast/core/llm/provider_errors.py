@@ -7,8 +7,9 @@ recognises exceptions by their class names and attributes.
 
 from collections.abc import Mapping
 from re import compile as pattern
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.provider_patience import Outage, OutageKind, Patience
 
 _UNAVAILABLE: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -193,6 +194,8 @@ def signs_of(error: BaseException) -> Signs:
     names = {cls.__name__ for cls in type(error).__mro__}
     cause = error.__cause__
     behind = {cls.__name__ for cls in type(cause).__mro__} if cause is not None else set()
+    if cause is not None and hasattr(cause, "status_code") and not hasattr(error, "status_code"):
+        return signs_of(cause)  # a framework raised its own error over that of the client
     response = getattr(error, "response", None)
     code = getattr(error, "code", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)

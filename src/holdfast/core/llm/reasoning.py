@@ -5,7 +5,7 @@ It knows no client and imports none. Encrypted or redacted reasoning is not show
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
@@ -14,6 +14,7 @@ from holdfast.core.llm.streams import fold_partial
 from holdfast.model import event_fields
 from holdfast.model.event_fields import contents_of, is_hollow, is_model, part_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 THOUGHT: Final = "thought"
 

@@ -14,6 +14,7 @@ from holdfast.model.usage import Usage
 
 _LINE_CHARS_MAX: Final = 100
 _ANSWER_CHARS_MAX: Final = 160
+_NOTHING: Final[Mapping[str, Any]] = {}
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 
 
@@ -203,8 +204,8 @@ def _is_blank(value: Any) -> bool:
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
+    if type(value) is dict or value is None or isinstance(value, Mapping):
+        return value or _NOTHING
     dump = getattr(value, "model_dump", None)  # a pydantic model, as SDKs give
     dumped = dump(mode="json") if callable(dump) else getattr(value, "__dict__", None)
     return dumped if isinstance(dumped, Mapping) else {}

@@ -4,7 +4,7 @@ Counts are derived from the calls in the journal. Compaction removes those, so i
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from orjson import loads
 
@@ -16,6 +16,7 @@ from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import Event, Kind
 from holdfast.model.loops import Signed
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View

@@ -13,10 +13,11 @@ the verb name the subject, and so does a number after a noun there: server 1 is 
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from holdfast.core.memory.stemming import stem
 from holdfast.core.memory.terms import COMMON, WORD, folded
+from holdfast.model.named_tuple import NamedTuple
 
 SAME_COSINE_MIN: Final = 0.80
 """Below it, two texts are not one fact, even if all their words agree.

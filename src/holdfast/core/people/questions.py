@@ -8,13 +8,14 @@ describes as data what they accept.
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.text.value_text import readable
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.questions import Question, Wants
 
 _YES: Final = frozenset({"yes", "y", "true", "approve", "ok"})

@@ -12,7 +12,6 @@ from typing import Final
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.premises.source_change import judge_source
 from holdfast.core.text.times import moment
-from holdfast.core.text.value_text import count
 from holdfast.errors import Misuse
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.premises import (
@@ -148,6 +147,8 @@ _NOUNS: Final = {
 def _content(facts: Facts) -> str:
     if "bytes" not in facts:
         return "too large to be compared"
+    from holdfast.core.text.value_text import count
+
     digest = f", sha256 {facts['sha256'][:_DIGEST_CHARS]}" if facts.get("sha256") else ""
     return f"{count(facts['bytes'], 'byte')}{digest}"
 

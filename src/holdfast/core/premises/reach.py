@@ -11,7 +11,7 @@ The walk is bounded. Beyond its bounds nothing is compared.
 import ast
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.core.premises.syntax import (
     Binding,
@@ -24,6 +24,7 @@ from holdfast.core.premises.syntax import (
     root_of,
 )
 from holdfast.limits import PREMISE_DEPTH_MAX, PREMISE_TEXT_CHARS_MAX, PREMISE_USES_MAX
+from holdfast.model.named_tuple import NamedTuple
 
 Table = dict[str, list[Binding]]
 Members = dict[str, tuple[ast.AST, ...]]

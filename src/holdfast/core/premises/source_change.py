@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.core.text.value_text import count
 from holdfast.model.premises import Facts, Verdict
 
 _NAMES_MAX: Final = 5
@@ -75,12 +74,16 @@ def _own_name(facts: Facts) -> str:
 
 
 def _list(names: list[str]) -> str:
+    from holdfast.core.text.value_text import count
+
     more = len(names) - _NAMES_MAX
     return ", ".join(names[:_NAMES_MAX]) + (f" and {count(more, 'other')}" if more > 0 else "")
 
 
 def _diff(before: str, after: str) -> tuple[str, ...]:
     from difflib import unified_diff
+
+    from holdfast.core.text.value_text import count
 
     lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1))[2:]
     lines = [line for line in lines if not line.startswith("@@")]

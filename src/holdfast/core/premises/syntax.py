@@ -11,9 +11,10 @@ Nothing is resolved here: a name is free if no scope inside the definition binds
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import DIGEST_CHARS
+from holdfast.model.named_tuple import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

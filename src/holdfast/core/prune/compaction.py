@@ -13,7 +13,7 @@ else has the data.
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -27,6 +27,7 @@ from holdfast.core.steps.identity import enclosing, split_key
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, part_of, values_in
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 ATTEMPTS_KEPT: Final = 5
 """How many of the latest attempts stay, with their command lines. Numbering continues in any case."""

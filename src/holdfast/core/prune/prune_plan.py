@@ -11,7 +11,7 @@ planning again after a prune finds nothing to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.journal.feature_fold import Read
 from holdfast.core.journal.fold import View
@@ -31,6 +31,7 @@ from holdfast.core.threads.chains import superseded, with_their_base
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX
 from holdfast.model.event_fields import fields_of, write
 from holdfast.model.events import COVERING, Event, Kind, anchor, checksum, covers_from
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.prune_report import Part
 from holdfast.model.retention import Keep, Retention
 
@@ -195,8 +196,8 @@ class _Survey:
             yield Root(self.head, "head", "")
         for dependent in lineage.dependents:
             yield Root(dependent.at_seq, "fork", dependent.run)
-        for seq, name in lineage.pins.items():
-            yield Root(seq, "pin", name)
+        for seq, (why, name) in lineage.pins.items():
+            yield Root(seq, "label" if why == "label" else "pin", name)
         found = dict(_labels(self.live, lineage.origin_seq))
         # A fork keeps the labels of the history that it borrows, also those that a later rewind left behind
         # here.

@@ -1,9 +1,10 @@
 """The input of a prune plan: a lineage, the runs that depend on it, and the points that must stay."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 
 Why = Literal["head", "label", "pin", "fork"]
 
@@ -39,6 +40,7 @@ class Lineage(NamedTuple):
     borrowed: Sequence[Event]
     own: Sequence[Event]
     dependents: Sequence[Dependent] = ()
-    pins: Mapping[int, str] = {}
+    pins: Mapping[int, tuple[str, str]] = {}
+    """The own events that people keep: pinned, or named with a label."""
     waits: str = ""
     stands_at: int | None = None

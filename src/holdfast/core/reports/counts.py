@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from holdfast.model.budget import NOTHING_SPENT, Spent
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import RunInfo
 
 

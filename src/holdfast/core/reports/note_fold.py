@@ -5,13 +5,14 @@ Thoughts and things said are not kept: they go with the range of events that com
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast.core.journal.feature_fold import Compaction, FeatureFold, Slot
 from holdfast.core.journal.snapshots import bytes_of, text_of
 from holdfast.limits import COMPACTED_NOTES_BYTES_MAX, COMPACTED_NOTES_MAX
 from holdfast.model.event_fields import fields_of, is_hollow, part_of, values_in
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View

@@ -5,7 +5,7 @@ the item. The position is the item on which work began last. Nothing else is gue
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import known_cost, known_tokens
@@ -15,6 +15,7 @@ from holdfast.core.steps.identity import scope_of
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import fields_of, part_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import RunInfo
 from holdfast.model.store_rows import Status
 

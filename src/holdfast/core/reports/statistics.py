@@ -55,7 +55,7 @@ def tally_stretch(
 ) -> dict[str, Any]:
     """The counts of a range of events, as JSON. A compacted event keeps them in the place of the events."""
     tallies: dict[str, Tally] = {}
-    walk = _Walk(RunInfo(run, "", 0.0, 0, Lease(), None), tallies)
+    walk = JournalWalk(RunInfo(run, "", 0.0, 0, Lease(), None), tallies)
     for event in borrowed:
         walk.borrow(event)
     before: dict[str, Tally] = {}
@@ -96,7 +96,7 @@ def _run_stats(source: Source, tallies: dict[str, Tally]) -> RunStats:
     # A checksum covers the name of the run that an event was appended to, so borrowed events fail it. They
     # come first, so the first event that passes is the first of the run's own.
     first = bisect_left(source.events, 1, key=lambda event: is_intact(info.run, event))
-    walk = _Walk(info, tallies)
+    walk = JournalWalk(info, tallies)
     for event in source.events[:first]:
         walk.borrow(event)
     for event in source.events[first:]:
@@ -142,8 +142,11 @@ def _attempt(*fields: Any) -> AttemptStats:
     return attempt._replace(answered_spent=Spent(*attempt.answered_spent))
 
 
-class _Walk:
-    """Walks through one journal. Borrowed events are folded but not counted: they count for their own run."""
+class JournalWalk:
+    """Counts one journal, event by event.
+
+    Borrowed events are folded but not counted: they count for their own run.
+    """
 
     def __init__(self, info: RunInfo, tallies: dict[str, Tally]) -> None:
         self.attempts: list[AttemptStats] = []
@@ -181,6 +184,11 @@ class _Walk:
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(self, event, contents_of(event.body))
+
+    @property
+    def view(self) -> View:
+        """The view of the events so far."""
+        return self._view
 
     def _fold(self, event: Event) -> None:
         self._events.append(event)
@@ -349,15 +357,15 @@ class _Walk:
 
 
 # ruff: noqa: SLF001 - the table is part of the class; a class body cannot name its own methods in one
-_HANDLERS: Final[dict[str, Callable[[_Walk, Event, dict[str, Any]], None]]] = {
-    Kind.STEP_STARTED: _Walk._step_started,
-    Kind.STEP_RETRIED: _Walk._step_retried,
-    Kind.STEP_FINISHED: _Walk._step_finished,
-    Kind.STEP_FAILED: _Walk._step_failed,
-    Kind.STEP_SETTLED: _Walk._step_settled,
-    Kind.RUN_REWOUND: _Walk._run_rewound,
-    Kind.ATTEMPT_STARTED: _Walk._attempt_started,
-    Kind.ATTEMPT_CRASHED: _Walk._attempt_crashed,
-    Kind.COMPACTED: _Walk._compacted,
-    Kind.ATTEMPT_ENDED: _Walk._attempt_ended,
+_HANDLERS: Final[dict[str, Callable[[JournalWalk, Event, dict[str, Any]], None]]] = {
+    Kind.STEP_STARTED: JournalWalk._step_started,
+    Kind.STEP_RETRIED: JournalWalk._step_retried,
+    Kind.STEP_FINISHED: JournalWalk._step_finished,
+    Kind.STEP_FAILED: JournalWalk._step_failed,
+    Kind.STEP_SETTLED: JournalWalk._step_settled,
+    Kind.RUN_REWOUND: JournalWalk._run_rewound,
+    Kind.ATTEMPT_STARTED: JournalWalk._attempt_started,
+    Kind.ATTEMPT_CRASHED: JournalWalk._attempt_crashed,
+    Kind.COMPACTED: JournalWalk._compacted,
+    Kind.ATTEMPT_ENDED: JournalWalk._attempt_ended,
 }

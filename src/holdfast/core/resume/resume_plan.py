@@ -6,7 +6,7 @@ unknown, not zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.llm.request_shapes import asked_line
@@ -17,7 +17,8 @@ from holdfast.core.reports.progress import plan_position, planned
 from holdfast.core.text.value_text import failure_line, one_line, readable, size
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
-from holdfast.model.events import AUTOSAVE, Event, Kind
+from holdfast.model.events import UNASKED, Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Act, Judged, Premise
 from holdfast.model.questions import Question
 from holdfast.model.recorded_command import Command
@@ -195,7 +196,7 @@ def _answers(view: View, events: Sequence[Event]) -> Answers:
         if event.kind == Kind.CHECKPOINT:
             checkpoints += 1
             latest = points.points
-            label = fields_of(event.body).get("label") or (event.name if event.name == AUTOSAVE else "")
+            label = fields_of(event.body).get("label") or (event.name if event.name in UNASKED else "")
     return Answers(
         steps=sum(1 for _ in _answered(view)),
         marks=sum(event.kind == Kind.MARK for event in events),

@@ -10,14 +10,15 @@ lineage need not ask whether another one still needs it.
 
 The *identity* of a small value is its own JSON; that of a large one is ``#`` and its SHA-256. Objects near
 the top are examined in every plant. Long lists and objects are compared with the last plant as bytes, 64
-elements at a time, and only windows that differ are hashed: that is what makes the cost follow the change.
+elements at a time, and in a window that differs only the elements from the first changed one on are hashed:
+that is what makes the cost follow the change.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -44,6 +45,7 @@ from holdfast.limits import (
     STATE_WIDTH_MAX,
     VALUE_SIZE_BYTES_MAX,
 )
+from holdfast.model.named_tuple import NamedTuple
 
 _WINDOW: Final = 64
 _HASHED: Final = ord("#")
@@ -61,10 +63,20 @@ class Pack(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Up to 64 elements of a long list or object as they were encoded last time, and their identities."""
+    """Up to 64 elements of a long list or object as they were encoded last time, and their identities.
+
+    ``ends`` are the places in the data where the elements end.
+    """
 
     data: bytes
     items: list[bytes]
+    ends: list[int]
+
+    def unchanged(self, data: bytes) -> int:
+        """How many elements the data begin with that are the same here."""
+        count = bisect_left(self.ends, True, key=lambda end: data[:end] != self.data[:end])
+        # ``12`` is also how ``123`` begins.
+        return count - 1 if count and data[self.ends[count - 1]] not in b",]" else count
 
 
 class _Cuts(NamedTuple):
@@ -90,6 +102,7 @@ class _Long(NamedTuple):
 
 
 _UNCUT: Final = _Cuts([], [])
+_UNSEEN: Final = _Window(b"", [], [])
 _NEVER: Final = _Long([], _UNCUT)
 
 
@@ -197,14 +210,14 @@ class StoredNodes:
         for number, began in enumerate(range(0, len(elements), _WINDOW)):
             data = orjson.dumps(elements[began : began + _WINDOW])
             self._size += len(data)
-            if number < len(old.windows) and old.windows[number].data == data:
-                new.append(old.windows[number])
-                same += same == number
-            else:
-                # Another thread may edit the elements. Items from the encoded bytes agree with those bytes.
-                new.append(_Window(data, self._items(form, orjson.loads(data), len(path) + 1)))
+            last = old.windows[number] if number < len(old.windows) else _UNSEEN
+            unchanged = len(last.items) if last.data == data else last.unchanged(data)
+            same += unchanged if same == began else 0
+            new.append(
+                last if last.data == data else self._window(form, data, last, unchanged, len(path) + 1)
+            )
         items = [item for window in new for item in window.items]
-        cuts = old.cuts.upto(same * _WINDOW)
+        cuts = old.cuts.upto(same)
         self._new_long[place] = _Long(new, cuts)
         if len(items) < STATE_INLINE_BYTES_MAX // 2 and all(item[0] != _HASHED for item in items):
             data = _array(items)
@@ -215,10 +228,28 @@ class StoredNodes:
             self._new_long[place] = _Long(new, self._cut(identity, form, items, cuts))
         return identity
 
-    def _items(self, form: str, part: Sequence[Any], depth: int) -> list[bytes]:
+    def _window(self, form: str, data: bytes, last: _Window, unchanged: int, depth: int) -> _Window:
+        """The window of these data, which begin with some elements of the last one."""
+        items, ends = last.items[:unchanged], last.ends[:unchanged]
+        end = ends[-1] if ends else 0
+        # Another thread may edit the elements. Items from the encoded bytes agree with those bytes.
+        part = orjson.loads(b"[" + data[end + 1 :]) if end + 1 < len(data) else []
+        for element in part:
+            encoded = orjson.dumps(element)
+            end += 1 + len(encoded)  # and what is before it: a comma, or the bracket
+            items.append(self._element(form, element, encoded, depth))
+            ends.append(end)
+        assert end == len(data) - 1, "the elements of a window are not what it was encoded from"
+        return _Window(data, items, ends)
+
+    def _element(self, form: str, element: Any, data: bytes, depth: int) -> bytes:
         if form == LIST:
-            return [self._item(element, depth) for element in part]
-        return [orjson.dumps(key) + _PAIR + self._item(item, depth) for key, item in part]
+            return self._content(element, escape(data), depth)
+        key, item = element
+        return self._keyed(key, item, depth)
+
+    def _keyed(self, key: str, item: Any, depth: int) -> bytes:
+        return orjson.dumps(key) + _PAIR + self._item(item, depth)
 
     # -- values below: identified by the hash of their JSON --------------------------------------------------
 
@@ -244,7 +275,9 @@ class StoredNodes:
         elif kind is list:
             self._cut(identity, LIST, [self._item(element, depth + 1) for element in value])
         elif len(value) > STATE_WIDTH_MAX:
-            self._cut(identity, DICT, self._items(DICT, list(value.items()), depth + 1))
+            self._cut(
+                identity, DICT, [self._keyed(key, item, depth + 1) for key, item in list(value.items())]
+            )
         else:
             items = [self._item(item, depth + 1) for item in value.values()]
             keys = [orjson.dumps(key) for key in value]

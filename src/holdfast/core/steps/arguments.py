@@ -8,9 +8,10 @@ function.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.model.markers import Act, Ephemeral, Neutral
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.stored_names import fixed_name
 
 CLOSURE = "closure:"

@@ -6,7 +6,9 @@ scheduled. Other tasks have no path, because two of them may swap the counts of 
 attempts.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 UNKNOWN_AFTER = "?"
 """The place of a call from a thread without context. It is unknown, so drift detection does not use it."""

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from opcode import opmap
 from types import CodeType, FunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 _LOAD: Final = opmap["LOAD_GLOBAL"]
 _ASSIGN: Final = frozenset({opmap["STORE_GLOBAL"], opmap["DELETE_GLOBAL"]})
@@ -29,11 +31,14 @@ _NAMED: Final = frozenset(
     }
 )
 """By name: their modules are not imported for a question."""
-_CREDENTIAL: Final = re.compile(
-    r"(?i:(?:api|access|private)_?key|passw|secret|credential|(?:auth|access|api|bearer|refresh)_?token)"
-    r"|^(?=[A-Z0-9_]+$).*(?:KEY|TOKEN|AUTH|DSN)"
-)
-_LOGIN: Final = re.compile(r"://[^/\s]*@")
+_CREDENTIALS: Final = (
+    "passw secret credential apikey api_key accesskey access_key privatekey private_key authtoken auth_token "
+    "accesstoken access_token apitoken api_token bearertoken bearer_token refreshtoken refresh_token"
+).split()
+"""Parts of the names of credentials, in any case. Not a pattern: that would take 1 ms to compile."""
+_CREDENTIAL_CONSTANTS: Final = ("KEY", "TOKEN", "AUTH", "DSN")
+"""The same, of names in capitals."""
+_LOGIN: Final = r"://[^/\s]*@"
 
 
 class CodeGlobals(NamedTuple):
@@ -70,6 +75,14 @@ def globals_of(code: CodeType) -> CodeGlobals:
     return CodeGlobals(frozenset(reads), frozenset(assigns))
 
 
+def _is_credential(name: str) -> bool:
+    folded = name.casefold()
+    if any(part in folded for part in _CREDENTIALS):
+        return True
+    is_constant = name.isascii() and name == name.upper()
+    return is_constant and any(part in name for part in _CREDENTIAL_CONSTANTS)
+
+
 def assigned_in(namespace: Mapping[str, Any]) -> set[str]:
     """The names that functions and methods of a module assign with ``global``: its state, not its data."""
     found = set[str]()
@@ -89,14 +102,14 @@ def _codes_in(namespace: Mapping[str, Any]) -> Iterator[CodeType]:
 
 def may_be_data(name: str) -> bool:
     """Whether a global of this name may count: not ``__file__`` and the like, and no credential."""
-    return not (name.startswith("__") and name.endswith("__")) and _CREDENTIAL.search(name) is None
+    return not (name.startswith("__") and name.endswith("__")) and not _is_credential(name)
 
 
 def is_data(value: Any) -> bool:
     """Whether a value is data: it cannot change, and can be stored. Addresses with a login are left out."""
     kind = type(value)
     if kind is str:
-        return "@" not in value or _LOGIN.search(value) is None
+        return "@" not in value or re.search(_LOGIN, value) is None
     if kind in _PLAIN:
         return True
     if kind is tuple or kind is frozenset:

@@ -3,9 +3,10 @@
 It never guesses.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from holdfast.model.calls import InDoubtPolicy
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.verdicts import Done, NotDone, Verdict
 
 

@@ -110,7 +110,7 @@ class _Line(ABC):
             self.put(f"({len(tree)} bytes)")
         elif not isinstance(tree, dict):
             self.put(dumps(tree).decode())
-        elif "$" not in tree:
+        elif type(tree.get("$")) is not str:  # damage may have put anything there: no tag
             self.pairs(tree.items(), depth)
         elif tree["$"] in _PAIRS and isinstance(tree.get("v"), list):
             self.pairs((pair for pair in tree["v"] if isinstance(pair, list) and len(pair) == 2), depth)

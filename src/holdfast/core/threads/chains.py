@@ -11,10 +11,11 @@ is pending with the links in between, stay as long as it does.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import CHAINED, PENDING, Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Link(NamedTuple):

@@ -5,12 +5,13 @@ one of them can be imported. This also holds for files of older versions.
 """
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.core.journal.event_check import time_problem
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 
 _ID_CHARS: Final = 32
 

@@ -13,8 +13,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.own_files import is_own_name, own_files
 
 HAS_DIR_FD: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd

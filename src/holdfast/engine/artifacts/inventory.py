@@ -32,17 +32,19 @@ _LEFT_OUT: Final = frozenset({".git", ".holdfast", "__pycache__"})
 
 def view_at(store: StorePort, run: str, seq: int) -> View:
     """The view of the run after that event, with all copies of files that the store has."""
-    events = read_all(store, run, upto_seq=seq)
-    view = fold(effective(events))
-    _add_kept_copies(view, events)
+    row = store.find_run(run)
+    is_head = row is not None and row.head == seq
+    # At its head a long run is not read again: its snapshot has what is asked for here.
+    view = load(store, run) if is_head else fold(effective(read_all(store, run, upto_seq=seq)))
+    made = ARTIFACTS.of(view).versions.values()
+    if any(version.copy == "pruned" for known in made for version in known):
+        _add_kept_copies(view, read_all(store, run, upto_seq=seq))
     return view
 
 
 def _add_kept_copies(view: View, events: list[Event]) -> None:
     """Find the copies that a later compaction left out and an earlier one has: a pinned point keeps those."""
     made = ARTIFACTS.of(view).versions
-    if not any(version.copy == "pruned" for known in made.values() for version in known):
-        return
     kept = {
         (version.path, version.number): version.blobs
         for event in events

@@ -10,14 +10,14 @@ import os
 import stat
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.state.chunking import chunks
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.artifacts.workspace import ResolvedPath, refused_on_the_way, spot_at, spot_in
-from holdfast.engine.journal.journal import Draft
+from holdfast.engine.journal.drafts import Draft
 from holdfast.engine.premises import probes
 from holdfast.engine.premises.premises import ATTEMPT_PREMISES, asked_path, look_aside, note_declared, note_of
 from holdfast.engine.run.inputs import roots_of
@@ -27,6 +27,7 @@ from holdfast.errors import ArtifactTooLarge, Misuse
 from holdfast.limits import ARTIFACT_BYTES_MAX, PREMISE_BYTES_MAX
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Facts, Premise
 from holdfast.model.store_rows import Blob
 

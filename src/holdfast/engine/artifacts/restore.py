@@ -14,17 +14,19 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.resume.recorded_command import whence
 from holdfast.engine.artifacts import file_operations
 from holdfast.engine.artifacts.inventory import content_of, place_of, recoverable, view_at
-from holdfast.engine.journal.journal import Draft, chain_of, read_all
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.premises.premises import note_of
 from holdfast.errors import UnknownArtifact
 from holdfast.model.artifacts import NO_SUCH_FILE, NOT_KEPT, Outcome, Restored, Version
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Facts, Premise
 from holdfast.stores.port import StorePort
 

@@ -6,10 +6,10 @@ A path is checked twice: as it is written, and with every link followed. When th
 
 # ruff: noqa: PTH109, PTH110, PTH116, PTH117, PTH118, PTH120, PTH206 - pathlib is not loaded for a few names
 import os
-from typing import NamedTuple
 
 from holdfast.engine.premises.probes import is_of_open_store, name_of
 from holdfast.errors import FileFailed, PathRefused
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.own_files import is_own_name
 
 

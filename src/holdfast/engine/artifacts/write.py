@@ -30,7 +30,7 @@ from holdfast.engine.artifacts.record import (
     note_version,
 )
 from holdfast.engine.artifacts.workspace import ResolvedPath, file_failed, refused_on_the_way, spot_in
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.premises.premises import asked_path, look_aside
 from holdfast.engine.run.inputs import roots_of

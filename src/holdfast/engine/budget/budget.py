@@ -17,7 +17,7 @@ from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.budget.spending import Limit, Verdict, judge, plus, total
 from holdfast.engine.budget.family_spending import Ancestor, Descendants, ancestor
 from holdfast.engine.budget.price_tables import own_prices
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.errors import BudgetExceeded

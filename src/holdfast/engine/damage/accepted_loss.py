@@ -7,7 +7,8 @@ killed acceptance is repeated.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
-from holdfast.engine.journal.journal import Journal, draft
+from holdfast.engine.journal.drafts import draft
+from holdfast.engine.journal.journal import Journal
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.run.maintenance_hold import Hold, holding, restless
 from holdfast.engine.run.store_session import StoreSession

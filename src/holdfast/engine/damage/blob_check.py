@@ -6,13 +6,14 @@ spread sample of a large store, and reports how large the sample was.
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.codec.blobs import unpack
 from holdfast.engine.journal.journal import read_own
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import Corrupt
 from holdfast.limits import BLOB_PAGE_MAX
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import BlobInfo, Finding, RunRow
 from holdfast.stores.port import StorePort
 

@@ -9,7 +9,7 @@ identity that includes its data: so it is a call of its own if a person says tha
 stops it until then. For other calls the record answers, and a warning says what differs.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
@@ -17,12 +17,13 @@ from holdfast.codec.values import canonical
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.steps.data_difference import differing, name_of
 from holdfast.core.steps.identity import site_of
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.log import log
 from holdfast.engine.steps.call_identity import RequestedCall, moved, site_without_data
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun

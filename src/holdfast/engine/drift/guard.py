@@ -37,7 +37,7 @@ from holdfast.engine.drift.program import modules
 from holdfast.engine.drift.recorded_children import RecordedChildren
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import content_at, read_blob
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.errors import Diverged, EffectNotMade, EffectUnclaimed

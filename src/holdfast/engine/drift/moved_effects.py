@@ -10,7 +10,7 @@ from orjson import dumps
 
 from holdfast.core.lineage.later_effects import effects_behind
 from holdfast.engine.drift.program import PROGRAM
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
 from holdfast.model.event_fields import split

@@ -13,7 +13,7 @@ from holdfast.codec.values import encode
 from holdfast.core.drift.drift_fold import DRIFT, PATCHED
 from holdfast.core.journal.names import check_name
 from holdfast.core.steps.identity import site_of
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.events import Kind

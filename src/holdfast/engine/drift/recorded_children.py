@@ -6,7 +6,7 @@ parent's journal, and are not looked at: the worker may be another program.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.core.drift.drift_fold import DRIFT
 from holdfast.core.drift.ledger import Effect, ledger_of
@@ -17,6 +17,7 @@ from holdfast.core.lineage.children import CHILD, marked
 from holdfast.engine.journal.lineage_names import lineage_names
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.model.event_fields import fields_of
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.engine.run.held_run import HeldRun

@@ -12,6 +12,7 @@ outcome unknown, and ``Journal`` reads the journal again.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -23,19 +24,23 @@ from holdfast.stores.port import StorePort
 if TYPE_CHECKING:
     import asyncio
 
+    from holdfast.engine.journal.drafts import Draft
+
 BATCH_ITEMS_MAX: Final = 512
 
 
 class Ticket:
     """One queued item; later its outcome, or the error of its batch."""
 
-    __slots__ = ("epoch", "error", "future", "is_alone", "item", "outcome")
+    __slots__ = ("deferred", "epoch", "error", "future", "is_alone", "item", "outcome")
 
     def __init__(self, item: Append) -> None:
         self.item = item
         self.outcome: AppendOutcome | None = None
         self.error: BaseException | None = None
         self.is_alone, self.epoch = False, 0
+        self.deferred: Sequence[Draft] = ()
+        """What the item took along, see ``Journal.defer``."""
         self.future: asyncio.Future[None] | None = None
 
     def read(self) -> AppendOutcome:
@@ -82,7 +87,7 @@ class Committer:
             queue = self.queue
             if len(queue) == 1 and queue[0] is ticket:  # the common case: a single writer, nothing to share
                 queue.popleft()
-                if self._is_void(ticket):
+                if self._void_upto and self._is_void(ticket):
                     ticket.outcome = Refusal("conflict")
                     return ticket.outcome
                 try:

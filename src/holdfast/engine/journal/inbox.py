@@ -8,7 +8,7 @@ both or neither, so a letter takes effect exactly once. The first letter about a
 dropped.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -16,8 +16,9 @@ from orjson import dumps, loads
 
 from holdfast.core.journal.event_check import letter_problem
 from holdfast.engine.journal.damaged_records import find_sound
-from holdfast.engine.journal.journal import Draft, draft, written_despite
-from holdfast.engine.log import log
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import written_despite
+from holdfast.engine.log import info, log
 from holdfast.engine.run.features import LETTERS, LETTERS_ON_ENTERING
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import Runtime
@@ -27,6 +28,9 @@ from holdfast.model.event_fields import blobs_named, split
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
+
+Letters = list[tuple[Record, dict[str, Any]]]
+"""Letters with their records, oldest first."""
 
 CANCEL: Final = "cancel"
 """The id of the letter that cancels a run. It is fixed, so that a run has at most one."""
@@ -49,7 +53,7 @@ def post(
     return is_new
 
 
-def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
+def waiting(store: StorePort, run: str) -> Letters:
     """The letters in a run's inbox, oldest first.
 
     One that cannot be read is named in the log and not used.
@@ -57,7 +61,7 @@ def waiting(store: StorePort, run: str) -> list[tuple[Record, dict[str, Any]]]:
     return looked_through(store, run)[0]
 
 
-def looked_through(store: StorePort, run: str) -> tuple[list[tuple[Record, dict[str, Any]]], int]:
+def looked_through(store: StorePort, run: str) -> tuple[Letters, int]:
     """The letters, and the number of all records, damaged ones too: waiters compare it with later counts."""
     records = store.scan_records(inbox_space(run), limit=RECORD_PAGE_MAX, damaged=True)
     found = []
@@ -70,16 +74,34 @@ def looked_through(store: StorePort, run: str) -> tuple[list[tuple[Record, dict[
     return sorted(found, key=lambda pair: (pair[1]["at"], pair[0].key)), len(records)
 
 
+def waiting_and_cancel(store: StorePort, run: str) -> tuple[Letters, dict[str, Any] | None]:
+    """The letters in a run's inbox, and among them the one that cancels the run: one look for both."""
+    letters, count = looked_through(store, run)
+    cancels = [letter for record, letter in letters if record.key == CANCEL]
+    if not cancels and count >= RECORD_PAGE_MAX:
+        return letters, find_cancel(store, run)
+    return letters, cancels[0] if cancels else None
+
+
 def find_cancel(store: StorePort, run: str) -> dict[str, Any] | None:
     """The letter that cancels the run, or None."""
     record = find_sound(store, inbox_space(run), CANCEL)
     return None if record is None else dict(loads(record.body))
 
 
-async def drain(held: HeldRun, runtime: Runtime, *, enters: bool = False) -> None:
+async def drain(held: HeldRun, runtime: Runtime) -> None:
     """Record the letters that settle steps, and those that features handle. Durable when it returns."""
-    owners = LETTERS_ON_ENTERING if enters else LETTERS
-    for record, letter in await runtime.store(waiting, held.store, held.run):
+    await take_in(held, runtime, await runtime.store(waiting, held.store, held.run), LETTERS)
+
+
+async def drain_on_entering(held: HeldRun, runtime: Runtime, letters: Letters) -> None:
+    """As ``drain``, for letters that were read under the lease before the attempt began."""
+    await take_in(held, runtime, letters, LETTERS_ON_ENTERING)
+
+
+async def take_in(held: HeldRun, runtime: Runtime, letters: Letters, owners: Mapping[str, str]) -> None:
+    """Record these letters, those of ``owners`` through their features."""
+    for record, letter in letters:
         if letter["kind"] in {"outcome", "resolve"}:
             await _take_in_once(held, record, letter, partial(_take_in, held, runtime))
         elif letter["kind"] in owners:
@@ -112,7 +134,7 @@ async def _take_in(held: HeldRun, runtime: Runtime, record: Record, letter: dict
     call = held.view.calls.get(letter["key"])
     how = letter["how"]
     if call is None or not (call.is_open or how == "abandon"):
-        log().info("letter %s for run %s is dropped: the step is settled", record.key, held.run)
+        info("letter %s for run %s is dropped: the step is settled", record.key, held.run)
         await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
         return
     assert held.journal is not None

@@ -11,19 +11,25 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from holdfast.codec.blobs import address_of, pack
+from holdfast import limits
 from holdfast.core.journal.event_check import event_problem
 from holdfast.core.journal.lineage import segments
 from holdfast.core.journal.run_row_facts import unchecked_upto
 from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.deferred_intents import watch
+from holdfast.engine.journal.drafts import Draft, placed_after
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.log import log
 from holdfast.engine.sync_async import Runtime, suppress_cancellation
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
-from holdfast.limits import EVENT_PAGE_MAX, RUN_PAGE_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.event_fields import blob_fields, filled, write
+from holdfast.limits import (
+    DEFERRED_BYTES_MAX,
+    EVENT_PAGE_MAX,
+    RUN_PAGE_MAX,
+)
+from holdfast.model.event_fields import blob_fields, filled
 from holdfast.model.events import (
     Event,
     Kind,
@@ -31,14 +37,11 @@ from holdfast.model.events import (
     checksum,
     covers_from,
     is_intact,
-    link,
     link_behind,
 )
 from holdfast.model.store_rows import (
     Append,
     Appended,
-    AppendOutcome,
-    Blob,
     Lease,
     Refusal,
     RunRow,
@@ -50,56 +53,9 @@ if TYPE_CHECKING:
     from holdfast.engine.run.observers import AttemptObserver
 
 _TRIES = 5
+_new = tuple.__new__
 _EPOCHS = count(1)
 """Of the process: a later journal of the same run has later ones."""
-
-
-class Draft(NamedTuple):
-    """An event before it has a place in the journal."""
-
-    kind: str
-    name: str
-    key: str
-    body: bytes
-    blobs: tuple[Blob, ...] = ()
-
-
-def draft(
-    kind: str,
-    name: str,
-    key: str,
-    fields: dict[str, Any],
-    value: bytes | None = None,
-    value_name: str = "value",
-    *,
-    parts: dict[str, Any] | None = None,
-) -> Draft:
-    """A draft with a small value in its body, and a large one in a blob.
-
-    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``.
-    """
-    if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
-        return Draft(kind, name, key, write(fields, parts, value=value, value_name=value_name))
-    address = address_of(value)
-    fields[f"{value_name}_blob"] = address
-    fields[f"{value_name}_bytes"] = len(value)
-    return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),))
-
-
-def placed_after(
-    seq: int, before: int, drafts: Sequence[Draft], run: str, fence: int, at: float
-) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
-    """The drafts as events after ``seq``, chained to ``before``, written under ``fence``; and their blobs."""
-    events = []
-    blobs: tuple[Blob, ...] = ()
-    for kind, name, key, body, attached in drafts:
-        seq += 1
-        crc = checksum(run, seq, at, kind, name, key, fence, body)
-        before = link(before, crc)
-        events.append(Event(seq, at, kind, name, key, fence, body, crc, before))
-        if attached:
-            blobs += attached
-    return tuple(events), blobs
 
 
 class Journal:
@@ -125,6 +81,10 @@ class Journal:
         self._lock = Lock()
         self._is_sure, self._epoch = True, next(_EPOCHS)
         """Whether ``head`` is certain: no write of unknown outcome is on its way. If not, none is hasty."""
+        self._deferred: list[Draft] = []
+        """Intents that wait for the next append of the run, which takes them along, in order."""
+        self.is_watched = False
+        """Whether ``deferred_intents`` looks at them."""
         self._flushed: list[Append] = []
         """Items appended since the last sync: a server that crashes while we live loses them."""
         self.lost: Lease | None = None
@@ -140,7 +100,35 @@ class Journal:
         self.drain_until = inf
         """The monotonic time until which that worker waits for calls in flight."""
 
-    async def append(
+    @property
+    def first_deferred(self) -> Draft | None:
+        """The intent that has waited longest for an append."""
+        waiting = self._deferred
+        return waiting[0] if waiting else None
+
+    def defer(self, intent: Draft) -> bool:
+        """Let the run's next append write this intent; it is written by itself if that does not come soon.
+
+        False if too much waits already. For intents that a crash may lose: see ``deferred_intents``.
+        """
+        if (
+            len(intent.body) > DEFERRED_BYTES_MAX
+            or intent.blobs
+            or len(self._deferred) >= limits.DEFERRED_MAX
+        ):
+            return False
+        with self._lock:
+            self._deferred.append(intent)
+        if not self.is_watched:
+            watch(self)
+        return True
+
+    async def write_deferred(self, runtime: Runtime) -> None:
+        """Write the deferred intents, flushed. LeaseLost; StoreError."""
+        if self._deferred:
+            await self.append(runtime, (), 0.0, synced=False)
+
+    async def append(  # noqa: C901, PLR0912 - one loop; each call of its own would be paid by every step
         self,
         runtime: Runtime,
         drafts: Sequence[Draft],
@@ -158,18 +146,23 @@ class Journal:
         append these drafts, of unknown outcome: if one has arrived, it counts. A failed try is added to them.
         """
         for _ in range(_TRIES):
-            written = await self._written_before(runtime, unsure)
-            if written is not None:
+            if self._before is None:
+                await runtime.store(self._find_link)
+            if unsure and (written := await runtime.store(self._arrived, unsure)) is not None:
                 return written
             ticket = self._submit(drafts, at, synced, hasty, status, consumed, unsure)
             if ticket is None:
                 continue  # the head moved since: ask again whether an earlier try has arrived
             try:
-                outcome = await self._finish(runtime, ticket)
+                if runtime.waits:
+                    outcome = await self._committer.finish_async(ticket)
+                else:
+                    outcome = self._committer.finish(ticket)
             except StoreError as error:
                 if unsure is not None:
                     unsure.append(ticket.item)
                 if not await runtime.store(self._find, ticket.item, error):
+                    self._defer_again(ticket)
                     raise
                 self._note_appended(ticket.item)
                 return ticket.item.upto_seq
@@ -182,21 +175,14 @@ class Journal:
             if isinstance(outcome, Appended):
                 self._is_sure = True  # the place of an earlier write is taken: it cannot arrive any more
             elif not await runtime.store(self._is_there_after, item, outcome):
+                self._defer_again(ticket)
                 continue
-            self._note_appended(item)
-            return item.upto_seq
+            if self._flushed or not synced or self.observer is not None:
+                self._note_appended(item)
+            return item.events[-1][0] if item.events else item.upto_seq
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
-
-    async def _written_before(self, runtime: Runtime, unsure: list[Append] | None) -> int | None:
-        """The seq of an earlier try that has arrived, or None. Makes sure that the next link is known."""
-        if self._before is None:
-            await runtime.store(self._find_link)
-        return await runtime.store(self._arrived, unsure) if unsure else None
-
-    async def _finish(self, runtime: Runtime, ticket: Ticket) -> AppendOutcome:
-        return await self._committer.finish_async(ticket) if runtime.waits else self._committer.finish(ticket)
 
     def _arrived(self, unsure: list[Append]) -> int | None:
         """The seq of the last event of a try that has arrived, or None; removes the tries that never can.
@@ -209,6 +195,8 @@ class Journal:
         head = self._reread()
         for item in unsure:
             if item.after_seq < head and self._is_there(item):
+                written = {(event.kind, event.key, event.at) for event in item.events}
+                self._deferred = [one for one in self._deferred if (one.kind, one.key, one.at) not in written]
                 self._note_appended(item)
                 return item.upto_seq
         unsure[:] = [item for item in unsure if item.after_seq == head]
@@ -238,12 +226,25 @@ class Journal:
             assert before is not None, f"an event of {run} is chained to nothing"
             if unsure and after != unsure[-1].after_seq:
                 return None
+            deferred = self._deferred
+            if deferred:
+                self._deferred = []
+                drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
                 self.head, self._before = after + len(events), events[-1].chain
             is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
-            item = Append(run, fence, after, events, blobs, consumed, status, synced, is_hasty)
-            return self._committer.submit(item, is_alone=not self._is_sure, epoch=self._epoch)
+            item = _new(Append, (run, fence, after, events, blobs, consumed, status, synced, is_hasty))
+            ticket = self._committer.submit(item, is_alone=not self._is_sure, epoch=self._epoch)
+            ticket.deferred = deferred
+            return ticket
+
+    def _defer_again(self, ticket: Ticket) -> None:
+        """The item was not written: what it took along waits for the next one."""
+        if ticket.deferred:
+            with self._lock:
+                self._deferred = [*ticket.deferred, *self._deferred]
+                ticket.deferred = ()
 
     def _note_appended(self, item: Append) -> None:
         """Keep a flushed item until a later one is synced: a sync covers everything before it."""
@@ -274,6 +275,8 @@ class Journal:
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
                 note_written(cut, ticket.item.upto_seq)
+            else:
+                self._defer_again(ticket)
         except (StoreError, LeaseLost) as error:  # unknown; the store checks the place of the next append
             log().warning("it is not known whether event #%d was written: %s", ticket.item.upto_seq, error)
 
@@ -382,13 +385,15 @@ def read_all(
     after_seq: int = 0,
     upto_seq: int | None = None,
     before: int | None = None,
+    row: RunRow | None = None,
 ) -> list[Event]:
     """Every event of the run's history in order, each verified. Corrupt names the first that is damaged.
 
     The history of a fork begins with that of its origin, up to the fork. A compacted event is returned with
-    its view, so that folding reads no blobs. ``before`` is the chain of event ``after_seq``, if known.
+    its view, so that folding reads no blobs. ``before`` is the chain of event ``after_seq``, if known, and
+    ``row`` the run's row.
     """
-    row = store.find_run(run)
+    row = row or store.find_run(run)
     links = Links(before if after_seq else 0, None if row is None else row.birth)
     if row is None or not row.origin or after_seq >= row.origin_seq:
         return with_views(store, run, _sound(store, row, read_own(store, run, after_seq, upto_seq, links)))

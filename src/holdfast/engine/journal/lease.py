@@ -1,9 +1,9 @@
 """Takes and releases the lease of a run.
 
-A free lease, or that of a dead process, is taken at once. For a live holder, RunHeld says who it is, where,
-and since when. A holder whose last beat is older than its ``lease_s`` is watched for that long, by this
-process's monotonic clock; if no beat comes, the lease is taken by compare-and-set on (fence, beat). That
-proves silence, not death: only the file lock proves death.
+A free lease, or that of a dead process, is taken at once; a process that was just killed is waited for. For a
+live holder, RunHeld says who it is, where, and since when. A holder whose last beat is older than its
+``lease_s`` is watched for that long, by this process's monotonic clock; if no beat comes, the lease is taken
+by compare-and-set on (fence, beat). That proves silence, not death: only the file lock proves death.
 
 Invariant: every lease has a higher fence than the one before, and the store refuses appends under a lower
 fence. So a holder that was only slow can do no harm to the journal when it continues.
@@ -21,11 +21,12 @@ from holdfast.core.text.times import ago, moment
 from holdfast.engine.log import log
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import HoldfastError, RunHeld, UnknownRun
-from holdfast.limits import CLOCK_BACK_S
-from holdfast.model.store_rows import Grant, Lease, RunRow, owner_name
+from holdfast.limits import CLOCK_BACK_S, HOLDER_ENDS_S
+from holdfast.model.store_rows import Grant, Lease, Liveness, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 _LOOKS_PER_LEASE = 10
+_ENDING_POLL_S = 0.01
 _orphans: set[tuple[str, str, str, int]] = set()
 """Leases that this process has but does not use: store, owner, run and fence."""
 
@@ -38,6 +39,13 @@ async def take(
     A row that the caller read before may be out of date: the run may have been erased and created again
     since. ``held_row`` reads it under the lease.
     """
+    return (await granted(runtime, store, clock, run, lease_s, above=above)).lease
+
+
+async def granted(
+    runtime: Runtime, store: StorePort, clock: Clock, run: str, lease_s: float, *, above: int = 0
+) -> Grant:
+    """As ``take``, with the row if the store gave it with the lease."""
     over: Lease | None = None
     while True:
         grant = await _acquire(
@@ -46,7 +54,7 @@ async def take(
         if grant.granted:
             if over is not None:
                 _orphans.discard((store.url, store.owner, run, over.fence))
-            return grant.lease
+            return grant
         held = grant.lease
         if is_orphan(store, run, held):
             pass  # taken over below, without a probe: this process is alive and would refuse itself
@@ -81,26 +89,27 @@ async def _acquire(
     runtime: Runtime, store: StorePort, run: str, acquire: Callable[..., Grant], clock: Clock
 ) -> Grant:
     """Ask for the lease. If the task is cancelled while the store grants it, release it: no caller would."""
-    granted: list[Grant] = []
+    answers: list[Grant] = []
     try:
-        return await runtime.store(lambda: _kept(granted, acquire(at=clock.wall())))
+        return await runtime.store(lambda: _kept(answers, acquire(at=clock.wall())))
     except BaseException:
-        if granted and granted[0].granted:
-            await runtime.store(give_back, store, run, granted[0].lease.fence)
+        if answers and answers[0].granted:
+            await runtime.store(give_back, store, run, answers[0].lease.fence)
         raise
 
 
-def _kept(granted: list[Grant], grant: Grant) -> Grant:
-    granted.append(grant)
+def _kept(answers: list[Grant], grant: Grant) -> Grant:
+    answers.append(grant)
     return grant
 
 
-def held_row(store: StorePort, run: str, before: RunRow | None = None) -> RunRow:
+def held_row(store: StorePort, run: str, before: RunRow | None = None, given: RunRow | None = None) -> RunRow:
     """The run's row, read under our lease. UnknownRun if the run is gone: then the lease was lost, too.
 
-    ``before`` is the row from before the lease was taken: it says who held the run last.
+    ``before`` is the row from before the lease was taken: it says who held the run last. ``given`` is the row
+    that came with the lease.
     """
-    row = store.find_run(run)
+    row = given or store.find_run(run)
     if row is None:
         raise UnknownRun(run=run, store=store.url)
     return row if before is None else with_lease_of(row, before)
@@ -123,6 +132,12 @@ def check_is_free(store: StorePort, clock: Clock, row: RunRow) -> None:
         raise _refusal(store, clock, row.run, held)
 
 
+def holder_of(store: StorePort, row: RunRow) -> Liveness | None:
+    """Whether the holder lives, for people: one that was just killed is dead. None without one."""
+    found = store.probe(row.lease.owner) if row.lease.owner else None
+    return "dead" if found == "ending" else found
+
+
 def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
     return RunHeld(
         run=run,
@@ -133,9 +148,19 @@ def _refusal(store: StorePort, clock: Clock, run: str, held: Lease) -> RunHeld:
     )
 
 
+async def _is_dead(runtime: Runtime, store: StorePort, clock: Clock, owner: str) -> bool:
+    """Whether the holder is dead; one that was killed a moment ago is waited for."""
+    began = clock.monotonic()
+    while (found := await runtime.store(store.probe, owner)) == "ending":
+        if clock.monotonic() - began > HOLDER_ENDS_S:
+            break
+        await runtime.sleep(clock, _ENDING_POLL_S)
+    return found == "dead"
+
+
 async def _is_gone(runtime: Runtime, store: StorePort, clock: Clock, run: str, held: Lease) -> bool:
     """Whether the lease may be taken over: its holder is dead, or was silent for its whole ``lease_s``."""
-    if await runtime.store(store.probe, held.owner) == "dead":
+    if await _is_dead(runtime, store, clock, held.owner):
         return True
     # A beat from the future only says that the clocks differ: then watch the lease by our own clock.
     if -CLOCK_BACK_S < clock.wall() - held.beat_at < held.lease_s:

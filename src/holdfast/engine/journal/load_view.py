@@ -21,7 +21,7 @@ from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.log import log
+from holdfast.engine.log import info
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
 from holdfast.model.events import Event, Kind
@@ -30,14 +30,21 @@ from holdfast.stores.port import StorePort
 
 SPACE = "snapshots"
 PAGE_EVENTS = 500
+PAGES_KEPT = 4
 
 
 @without_collecting()
-def load(store: StorePort, run: str) -> View:
-    """The run's view up to its head. Corrupt if the journal is damaged."""
-    view = _usable_snapshot(store, run) or View()
+def load(store: StorePort, run: str, row: RunRow | None = None) -> View:
+    """The run's view up to its head. Corrupt if the journal is damaged.
+
+    ``row`` is the run's row if the caller has read it under its lease: it cannot have changed since.
+    """
+    if row is not None and not row.head:
+        return View()  # a new run: most stores are far away, and have nothing to say about it
+    has_snapshot = row is None or row.head >= SNAPSHOT_EVENTS_MIN
+    view = (_usable_snapshot(store, run) if has_snapshot else None) or View()
     behind = view.head
-    events = read_all(store, run, after_seq=behind, before=view.head_chain)
+    events = read_all(store, run, after_seq=behind, before=view.head_chain, row=row)
     if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
         # The run may have been rewound to before the snapshot, which then holds the old branch.
         view, behind = View(), 0
@@ -54,24 +61,32 @@ def load(store: StorePort, run: str) -> View:
 
 
 class Pager:
-    """Reads bodies that a snapshot leaves out, in pages, when the program reaches their events."""
+    """Reads bodies that a snapshot leaves out, in pages, when the program reaches their events.
+
+    It keeps the last few pages. A replayed step asks for its outcome more than once, and tasks that recorded
+    one after the other may replay in turns: neither may read a page again.
+    """
 
     def __init__(self, store: StorePort, run: str) -> None:
         self._store = store
         self._run = run
-        self._bodies: dict[int, bytes] = {}
+        self._pages: tuple[dict[int, bytes], ...] = ()
+        """The newest first. Never changed, only replaced: threads share it without a lock."""
 
     def body_of(self, seq: int) -> bytes:
-        """The body of this event, verified. It reads the page that starts with this event."""
-        body = self._bodies.pop(seq, None)
-        if body is None:
-            page = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
-            bodies = {event.seq: event.body for event in page}
-            # Popped before the page is shared: another thread may replace ``_bodies`` with its own page.
-            body = bodies.pop(seq, None)
-            self._bodies = bodies
+        """The body of this event, verified. If no page has it, it reads the one that starts with it."""
+        for page in self._pages:
+            body = page.get(seq)
+            if body is not None:
+                return body
+        # It starts with this event and not at a round number: an event before it, which the program never
+        # asks for, may be damaged.
+        events = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
+        bodies = {event.seq: event.body for event in events}
+        body = bodies.get(seq)
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")
+        self._pages = (bodies, *self._pages[: PAGES_KEPT - 1])
         return body
 
 
@@ -126,7 +141,7 @@ def _read_snapshot(store: StorePort, run: str) -> View | None:
     try:
         data = unpack(b"".join(piece.body for piece in pieces if piece is not None), address=about["address"])
     except Corrupt as damage:
-        log().info("the snapshot of run %s is not used: %s", run, damage)
+        info("the snapshot of run %s is not used: %s", run, damage)
         return None
     return load_snapshot(loads(data))
 
@@ -148,7 +163,7 @@ def _write_snapshot(store: StorePort, run: str, view: View) -> None:
         if is_written and old and loads(old.body) != about:
             _forget_chunks(store, run, loads(old.body))
     except HoldfastError as error:  # a cache that cannot be written must not stop the run
-        log().info("no snapshot of run %s: %s", run, error)
+        info("no snapshot of run %s: %s", run, error)
 
 
 def _forget_chunks(store: StorePort, run: str, about: dict[str, Any]) -> None:

@@ -17,7 +17,8 @@ from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import below
 from holdfast.core.lineage.later_effects import of_child
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
-from holdfast.engine.journal.journal import Draft, Journal, read_all
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.lineage.fork import TRIES, branch, forked_of, origin_at
 from holdfast.engine.lineage.later_effects import entries_behind, entries_listed

@@ -8,8 +8,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from orjson import loads
-
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective, segments
 from holdfast.core.journal.recorded_calls import is_once
@@ -18,17 +16,16 @@ from holdfast.core.prune.roots import Dependent, Lineage
 from holdfast.core.threads.chains import leans_of
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal.journal import all_runs, read_own, with_views
+from holdfast.engine.lineage.pins import kept_of
 from holdfast.errors import Corrupt
-from holdfast.limits import PRUNE_MEMORY_BYTES_MAX, RECORD_PAGE_MAX
+from holdfast.limits import PRUNE_MEMORY_BYTES_MAX
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import CHAINED, Event, Kind
-from holdfast.model.store_rows import Record, RunRow, Status
+from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.port import StorePort
 
 _EVENT_BYTES = 200
 """A rough estimate of the memory of an event beside its body."""
-PINS = "pins"
-"""The record space of pins; a key is ``RUN@#44``."""
 
 
 class Family:
@@ -82,7 +79,10 @@ def families(rows: Mapping[str, RunRow]) -> list[Family]:
 
 
 class Walk:
-    """The journals of one lineage, for a prune plan. Each is read once, as long as they fit in memory."""
+    """The journals of one lineage, for a prune plan. Each is read once, as long as they fit in memory.
+
+    ``renew`` lets several prunes of the lineage share it: what has not changed is not read again.
+    """
 
     def __init__(self, store: StorePort, family: Family) -> None:
         self.store = store
@@ -121,7 +121,16 @@ class Walk:
             problem = f"run {run} was forked from {path[-1].origin}, which is not there"
             raise Corrupt(store=self.store.url, problem=problem)
 
-    def forget(self, run: str, *, is_gone: bool) -> None:
+    def renew(self, family: Family) -> list[str]:
+        """Take the lineage as it is now, and drop what is known of runs that changed. Returns their names."""
+        rows = self.family.rows
+        changed = [run for run in rows if not _is_same(rows[run], family.rows.get(run))]
+        for run in changed:
+            self.forget(run)
+        self.family = family
+        return changed
+
+    def forget(self, run: str, *, is_gone: bool = False) -> None:
         """Drop what is known of a run whose journal was changed, or which is gone."""
         self._size -= _room_for(self._kept.pop(run, []))
         self._ends.pop(run, None)
@@ -134,6 +143,11 @@ class Walk:
             view = fold(effective(events))
             self._ends[run] = view.restores, _waits(run, view, self.family.rows[run].origin_seq)
         return self._ends[run]
+
+
+def _is_same(row: RunRow, now: RunRow | None) -> bool:
+    """Whether the run's own events are the same: an append moves the head, a prune the revision."""
+    return now is not None and (row.birth, row.head, row.revision) == (now.birth, now.head, now.revision)
 
 
 def _seq(event: Event) -> int:
@@ -156,32 +170,8 @@ def lineage_at(store: StorePort, walk: Walk, run: str, *, stands_at: int | None 
         found, reason = _dependents(walk, run, below, through)
         dependents += found
         waits = waits or reason
-    return Lineage(run, row.origin_seq, borrowed, own, dependents, pins_of(store, run), waits, stands_at)
-
-
-def pins_of(store: StorePort, run: str) -> dict[int, str]:
-    """The pinned own events of this run, each with the name under which a person pinned it."""
-    return {seq_of(record): place_of(record) for record in pin_records(store, run)}
-
-
-def pin_records(store: StorePort, run: str) -> Iterator[Record]:
-    """The pin records of this run's own events. A damaged pin counts: its key says which event it keeps."""
-    after = ""
-    while page := store.scan_records(
-        PINS, prefix=f"{run}@#", after=after, limit=RECORD_PAGE_MAX, damaged=True
-    ):
-        yield from page
-        after = page[-1].key
-
-
-def place_of(record: Record) -> str:
-    """The name under which a person pinned the event."""
-    return record.key if record.damage else str(loads(record.body)["place"])
-
-
-def seq_of(record: Record) -> int:
-    """The seq of the event that a pin keeps."""
-    return int(record.key.rpartition("#")[2])
+    kept = {seq: one.why for seq, one in kept_of(store, run).items()}
+    return Lineage(run, row.origin_seq, borrowed, own, dependents, kept, waits, stands_at)
 
 
 def _dependents(walk: Walk, run: str, below: RunRow, through: RunRow) -> tuple[list[Dependent], str]:

@@ -7,6 +7,7 @@ flattening first deletes the unfinished copy; after it, nothing is left to do.
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -19,6 +20,7 @@ from holdfast.core.journal.run_row_facts import (
 )
 from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_own
 from holdfast.engine.lineage import fork, kin
+from holdfast.engine.lineage.pins import change, kept_of, merged, renamed
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import StoreSession
@@ -47,7 +49,18 @@ def flatten(session: StoreSession, run: str, origin: RunRow) -> None:
                 copy.append(after_seq, batch, status=Status.IMPORTING)
                 after_seq = batch[-1].seq
                 hold.beat()
+            _take_pins(session.store, row, origin)
             _take_place(session, hold, origin, name)
+
+
+def _take_pins(store: StorePort, row: RunRow, origin: RunRow) -> None:
+    """Keep what people keep of the shared events, under the fork's name.
+
+    Before the events are the fork's own: a kill in between leaves records that nothing reads.
+    """
+    for seq, kept in kept_of(store, origin.run).items():
+        if seq <= row.origin_seq:
+            change(store, row.run, seq, partial(merged, brought=renamed(kept, row.run)))
 
 
 def _events(store: StorePort, row: RunRow, origin: RunRow) -> Iterator[Event]:

@@ -4,18 +4,20 @@ A fork is one row, and an event if the origin has effects after the point.
 
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
 first happen. Crash windows: a fork killed between row and event gets its event when it is first entered,
-forked, rewound or exported, or when its origin is erased: ``complete``. A fork with overrides or a directory
-of its own is incomplete until they are written: no process enters it, and the next fork of that name replaces
-it.
+forked, rewound or exported, or when its origin is erased: ``complete``. A fork with overrides, edits or a
+directory of its own is incomplete until they are written: no process enters it, and the next fork of that
+name replaces it.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from orjson import dumps
 
-from holdfast.codec.values import encode
+from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.values import recorded_bytes
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
@@ -24,7 +26,8 @@ from holdfast.core.lineage.handoff_fold import beginning_upto
 from holdfast.core.lineage.later_effects import told
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
-from holdfast.engine.journal.journal import Draft, Journal, chain_of, draft, read_all
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import Journal, chain_of, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import is_flagged, load
 from holdfast.engine.lineage.descendants import cuts_of
@@ -34,14 +37,37 @@ from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Misuse, PointPruned, RunExists, StoreUnavailable, UnknownPoint, UnknownStep
-from holdfast.limits import APPEND_EVENTS_MAX
+from holdfast.limits import APPEND_EVENTS_MAX, VALUE_INLINE_BYTES_MAX
+from holdfast.model.event_fields import filled, rewritten
 from holdfast.model.events import COVERING, Event, Kind, covers_from
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import EffectBehind
-from holdfast.model.store_rows import OVER, RunRow, Status
+from holdfast.model.store_rows import OVER, Blob, RunRow, Status
 from holdfast.stores.port import StorePort
 
 TRIES = 50
 """How often a fork is tried: each try that fails lost to another change of its origin."""
+
+
+class Beginning(NamedTuple):
+    """What a fork begins with, besides its origin's history. No process enters it until this is written."""
+
+    overrides: Mapping[str, Any] = MappingProxyType({})
+    """Other outcomes of steps, by name or key."""
+    notes: Sequence[Draft] = ()
+    cwd: str = ""
+    """The directory in which its program starts, if not in the origin's."""
+    inputs: bytes | None = None
+    """Other inputs, encoded."""
+    late: Callable[[], Sequence[Draft]] | None = None
+    """Makes more events when the fork has its row: from then on no prune takes what they build on."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is anything."""
+        return (
+            bool(self.overrides or self.notes or self.cwd) or self.inputs is not None or self.late is not None
+        )
 
 
 class Forked(NamedTuple):
@@ -58,29 +84,29 @@ def fork(
     row: RunRow,
     at_seq: int,
     name: str,
-    overrides: Mapping[str, Any],
-    notes: Sequence[Draft] = (),
+    begins: Beginning = Beginning(),  # noqa: B008 - immutable
     repeats: str = "answer",
-    cwd: str = "",
+    by: str = "",
 ) -> Forked:
     """A new run of that name whose history is this one's up to the event. Durable when it returns.
 
-    ``repeats`` says what happens if the fork repeats effects that the origin has after that point. ``cwd`` is
-    the directory in which its program starts, if not in the origin's.
+    ``repeats`` says what happens if the fork repeats effects that the origin has after that point. ``by`` is
+    the person who asked for it.
     """
     check_run_id(name)
     check_is_whole(row)
     row = complete(session, row)
-    drafts = [*_overrides(session, row, at_seq, overrides), *notes]
+    drafts = [*_overrides(session, row, at_seq, begins.overrides), *begins.notes]
     behind, children = all_entries_behind(session.store, row, at_seq)
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
     is_told = bool(behind) or repeats != "answer"
     # The children that it borrows are in the row: an ended child gets its own part of them, and no event.
-    is_made_in_two = bool(drafts or cwd)
+    is_made_in_two = begins.is_there
     facts = {
         "effects": repeats if is_told else None,
         "children": cuts_of(children.begun),
         "forks": is_made_in_two or None,
+        "by": by or None,
     }
     body = dumps({fact: value for fact, value in facts.items() if value is not None})
     status = Status.IDLE if row.status == Status.IDLE else Status.QUEUED
@@ -100,8 +126,21 @@ def fork(
     later = tuple(one.run for one in children.later)
     if not is_made_in_two and not is_told:
         return Forked(made, (), later)
-    _append(session, made, [forked_of(made, behind, repeats if is_told else "", cwd), *drafts], status)
+    drafts += begins.late() if begins.late is not None else ()
+    first_own = forked_of(made, behind, repeats if is_told else "", begins.cwd, by)
+    if begins.inputs is not None:
+        first_own = _with_inputs(first_own, begins.inputs)
+    _append(session, made, [first_own, *drafts], status)
     return Forked(made._replace(head=at_seq + 1 + len(drafts), status=status), told(behind), later)
+
+
+def _with_inputs(made: Draft, inputs: bytes) -> Draft:
+    """The first event of a fork, with its own inputs: small ones in its body, large ones in a blob."""
+    if len(inputs) <= VALUE_INLINE_BYTES_MAX:
+        return made._replace(body=filled(made.body, "inputs", inputs))
+    address = address_of(inputs)
+    body = rewritten(made.body, inputs_blob=address, inputs_bytes=len(inputs))
+    return made._replace(body=body, blobs=(*made.blobs, Blob(address, pack(inputs))))
 
 
 def _is_cut_off(row: RunRow) -> bool:
@@ -129,7 +168,7 @@ def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mappi
             names = ", ".join(f"{c.name} ({c.key})" for c in found) or "none of that name up to this point"
             state = "several steps" if found else "no recorded step"
             raise UnknownStep(run=row.run, step=step, state=state, candidates=names)
-        data = encode(value, what=f"override of {step!r}")
+        data = recorded_bytes(value, what=f"override of {step!r}")
         drafts.append(draft(Kind.STEP_OVERRIDDEN, found[0].name, found[0].key, {}, data))
     return drafts
 
@@ -159,7 +198,7 @@ def entering(store: StorePort, row: RunRow, view: View) -> Draft | None:
     repeats = facts_of(row).get("effects", "")
     origin = store.find_run(row.origin) if repeats else None
     behind = all_entries_behind(store, origin, row.origin_seq)[0] if origin is not None else []
-    return forked_of(row, behind, repeats)
+    return forked_of(row, behind, repeats, by=facts_of(row).get("by", ""))
 
 
 def complete(session: StoreSession, row: RunRow) -> RunRow:
@@ -177,9 +216,12 @@ def complete(session: StoreSession, row: RunRow) -> RunRow:
     return session.store.find_run(row.run) or row
 
 
-def forked_of(row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "", cwd: str = "") -> Draft:
+def forked_of(
+    row: RunRow, behind: Sequence[dict[str, Any]] = (), repeats: str = "", cwd: str = "", by: str = ""
+) -> Draft:
     """The first own event of a fork, with the effects that its origin has after the point."""
-    fields = {"from": row.origin, "at_seq": row.origin_seq, **({"cwd": cwd} if cwd else {})}
+    more = {name: text for name, text in (("cwd", cwd), ("by", by)) if text}
+    fields = {"from": row.origin, "at_seq": row.origin_seq, **more}
     return with_effects(Kind.RUN_FORKED, fields, behind, repeats)
 
 

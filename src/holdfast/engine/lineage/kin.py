@@ -14,7 +14,8 @@ before there were notes are noted once, by the first removal, which then writes 
 rows are read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from holdfast.codec.blobs import address_of
@@ -34,8 +35,25 @@ _DIGITS: Final = 24
 
 def family_of(store: StorePort, run: str) -> Family:
     """The lineage of a run, which must exist. Nothing is written."""
+    return finder(store)(run)
+
+
+def finder(store: StorePort) -> Callable[[str], Family]:
+    """A function that finds the lineages of several runs.
+
+    Before the first removal there are no notes: then it reads all rows, once.
+    """
     if store.get_record(KIN, _WHOLE) is None:
-        return next(one for one in families(all_rows(store)) if run in one.rows)
+        return finder_among(all_rows(store))
+    return partial(_indexed, store)
+
+
+def finder_among(rows: Mapping[str, RunRow]) -> Callable[[str], Family]:
+    """A function that finds the lineage of a run among all rows of a store."""
+    return {run: family for family in families(rows) for run in family.rows}.__getitem__
+
+
+def _indexed(store: StorePort, run: str) -> Family:
     path = _path(store, run)
     name = lineage_of(path)
     rows = _tree(store, path[-1])
@@ -66,11 +84,14 @@ def note_import(store: StorePort, run: str, birth: str, facts: dict[str, object]
     note(store, str(lineage or birth[:12]), [run, *known])
 
 
-def note_all(store: StorePort) -> None:
-    """Note the runs from before there were notes, if that is not done. Durable when it returns."""
+def note_all(store: StorePort, rows: Mapping[str, RunRow] | None = None) -> None:
+    """Note the runs from before there were notes, if that is not done. Durable when it returns.
+
+    ``rows`` are all rows of the store, if the caller has just read them.
+    """
     if store.get_record(KIN, _WHOLE) is not None:
         return
-    rows = all_rows(store)
+    rows = all_rows(store) if rows is None else rows
     names = lineages(rows)
     roots: dict[str, list[RunRow]] = {}
     for row in rows.values():

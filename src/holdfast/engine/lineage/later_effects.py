@@ -10,7 +10,7 @@ from holdfast.core.lineage.children import ChildrenAt, Descendant
 from holdfast.core.lineage.later_effects import blobs_of, child_of, effects_behind, in_child
 from holdfast.core.lineage.later_effects_fold import AGAIN, LATER_EFFECTS
 from holdfast.engine.journal.blob_content import content_in
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.lineage.descendants import children_at
 from holdfast.model.event_fields import fields_of

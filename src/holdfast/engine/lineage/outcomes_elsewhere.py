@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.lineage.outcomes_elsewhere import Awaited, outcomes_in
-from holdfast.engine.journal.journal import Draft, read_all
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import read_all
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import Runtime

@@ -6,7 +6,7 @@ is read again from its beginning.
 
 from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
@@ -14,6 +14,7 @@ from holdfast.engine.journal.journal import read_all
 from holdfast.engine.state.blob_references import references, refers
 from holdfast.errors import Corrupt
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
 
@@ -21,10 +22,15 @@ _BLOBS_AT_ONCE: Final = 64
 
 
 class Seen(NamedTuple):
-    """A run's view, and its size on disk; None if the size cannot be read."""
+    """A run's view, and its size on disk; None if the size cannot be read.
+
+    ``new`` are the events that this look has read, of those that count: all after ``after_seq``.
+    """
 
     view: View
     size_bytes: int | None
+    after_seq: int = 0
+    new: Sequence[Event] = ()
 
 
 class _Kept:
@@ -60,11 +66,12 @@ class Overviews:
             if kept.view.head and any(event.kind == Kind.RUN_REWOUND for event in events):
                 kept = _Kept(past)
                 events = read_all(self._store, row.run)
-            fold(effective(events), kept.view)
+            after_seq, new = kept.view.head, effective(events)
+            fold(new, kept.view)
             size_bytes = self._size(row, kept, events)
             if keeps:
                 self._kept[row.run] = kept
-        return Seen(kept.view, size_bytes)
+        return Seen(kept.view, size_bytes, after_seq, new)
 
     def forget_others(self, runs: Iterable[str]) -> None:
         """Keep only these runs."""

@@ -11,7 +11,7 @@ not delivered twice.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 from orjson import dumps
 
@@ -21,7 +21,8 @@ from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.run_row_facts import facts_of, with_facts
 from holdfast.core.lineage.children import Descendant
 from holdfast.core.lineage.later_effects import in_child, told
-from holdfast.engine.journal.journal import Draft, Journal, read_all
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.lineage.descendants import children_at, cuts_of
 from holdfast.engine.lineage.fork import (
     TRIES,
@@ -41,6 +42,7 @@ from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import StoreUnavailable, TooLarge
 from holdfast.limits import BRANCHES_MAX
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import MovedLetters, Rewound
 from holdfast.model.store_rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
@@ -54,12 +56,14 @@ def rewind(
     repeats: str = "answer",
     *,
     takes_back: bool = False,
+    by: str = "",
 ) -> Rewound:
     """Move the head back to the event; the old branch stays as a fork. Durable when it returns.
 
     ``repeats`` says what happens if the run repeats the effects after it. ``bring_back`` restores files,
     under the run's lease and before its head moves, and returns the premises to record. ``takes_back``:
-    messages that the run sent after it are deleted where their receivers have not read them.
+    messages that the run sent after it are deleted where their receivers have not read them. ``by`` is the
+    person who asked for it.
     """
     store = session.store
     check_may_act(store, row)
@@ -84,7 +88,7 @@ def rewind(
         sent = unread_messages(store, left.events, own) if takes_back else {}
         behind = [entry for entry in own if entry["key"] not in sent]
         behind += entries_of(store, unborn)
-        letters = _move_back(session, hold, left, kept, behind, repeats, notes)
+        letters = _move_back(session, hold, left, kept, behind, repeats, notes, by)
         taken_back = take_back(store, sent.values())
         _forget_cuts(hold, session, unborn)
     names = tuple(one.run for one in children.later)
@@ -181,6 +185,7 @@ def _move_back(
     behind: Sequence[dict[str, Any]],
     repeats: str,
     notes: Sequence[Draft] = (),
+    by: str = "",
 ) -> MovedLetters:
     """Append the rewind, under the run's lease, and move the letters in its inbox."""
     row, view, to_seq = hold.row(), left.view, left.to_seq
@@ -192,6 +197,7 @@ def _move_back(
         "attempts": view.next_attempt - 1,
         "spent": [*BUDGET.of(view).spent],
         "worked_s": view.worked_upto_last_s,
+        **({"by": by} if by else {}),
     }
     rewound = with_effects(Kind.RUN_REWOUND, body, behind, repeats if behind or repeats != "answer" else "")
     settled = settled_behind(at_point, [e for e in left.recorded if e.seq > to_seq], to_seq, kept)

@@ -6,7 +6,7 @@ when the state was saved. So the cost of a turn does not grow with the conversat
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from orjson import dumps, loads
 
@@ -20,6 +20,7 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import DROPPED, MESSAGES
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View

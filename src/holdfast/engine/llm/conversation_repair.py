@@ -28,7 +28,8 @@ from holdfast.core.llm.conversation import (
 from holdfast.core.llm.conversation.outgoing import SMOOTHED, refusal_of
 from holdfast.core.llm.conversation_fold import ConversationEvent
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.journal import draft, read_all
+from holdfast.engine.journal.drafts import draft
+from holdfast.engine.journal.journal import read_all
 from holdfast.engine.llm.conversation import MESSAGES_SEEN, Mending, content_of
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.marks import ask, given, placed, record

@@ -8,7 +8,7 @@ would belong to another conversation than the one that the run recorded.
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -24,6 +24,7 @@ from holdfast.engine.steps.call_identity import RequestedCall, find_answer, plac
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.usage import Usage
 
 IDENTITY_CHARS: Final = 16
@@ -36,6 +37,8 @@ class Ask(NamedTuple):
     request: Any
     model: str = ""
     provider: str = ""
+    is_copy: bool = False
+    """Whether only Holdfast has the request, so that no other thread can change it."""
 
     @property
     def model_asked(self) -> str:
@@ -77,7 +80,7 @@ async def ask_model(
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as a tree of nodes, and the identity of the call."""
     here, point = place(held, ask.name)
-    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}")
+    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_copy=ask.is_copy)
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
     n = held.claim(site)
@@ -132,11 +135,11 @@ class ModelWork(Work):
 
     async def begin(self) -> None:
         """Record the request, if the budget allows it. Nodes that are stored already are only referenced."""
-        held = self.held
-        await check_before_model_call(held, self.runtime)
+        states = STATES.of(self.held)
+        await check_before_model_call(self.held, self.runtime)
         self._is_under_way = True
-        with STATES.of(held).store.building():
-            planted = STATES.of(held).store.build_on(STATES.of(held).known_roots(), self.taken)
+        with states.store.building():
+            planted = states.store.build_on(states.known_roots(), self.taken)
             fields = {
                 "model": self.ask.model_asked,
                 "provider": self.ask.provider,
@@ -147,8 +150,8 @@ class ModelWork(Work):
             self.intent = intent.body
             # Flushed, not synced: after a power cut that loses it, the call is simply made again.
             self.intent_seq = await self.append(intent, synced=False)
-            STATES.of(held).store.settle(planted)
-        STATES.of(held).latest_request = self.intent_seq, planted.root
+            states.store.settle(planted)
+        states.latest_request = self.intent_seq, planted.root
         await self.watch.resume()
 
     async def _failed(self, error: Exception, began: float) -> Any:

@@ -6,7 +6,7 @@ event; there the last turn is left as it is, because the program itself will com
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from orjson import loads
 
@@ -22,7 +22,8 @@ from holdfast.core.llm.conversation import (
     validate,
 )
 from holdfast.core.llm.conversation.outgoing import SMOOTHED
-from holdfast.engine.journal.journal import Journal, draft
+from holdfast.engine.journal.drafts import draft
+from holdfast.engine.journal.journal import Journal
 from holdfast.engine.journal.lease import give_back, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork
@@ -34,6 +35,7 @@ from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import UnknownRun
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import MENDED, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.port import StorePort
 
 

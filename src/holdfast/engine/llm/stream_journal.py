@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.request_shapes import usage_in, with_tries
 from holdfast.core.llm.streams import merge
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.llm.model_call import ModelWork
 from holdfast.engine.llm.stream_flusher import Flusher
 from holdfast.engine.sync_async import BLOCKING, drive
@@ -124,7 +124,7 @@ class StreamWork(ModelWork):
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the whole answer; its chunks are not needed any more."""
-        await super().succeed(value, {"ms": self._took_ms(self._began), **fields}, parts)
+        await super().succeed(value, {"ms": self.held.ms_since(self._began), **fields}, parts)
         MODEL.of(self.held.view).partials.pop(self.asked.key, None)
 
     def stop(self) -> None:

@@ -5,18 +5,17 @@ is recorded in the append of the outcome that caused it. So a crash leaves both 
 repeats it. Counts are not recorded: an attempt derives them from the last outcomes in the journal when it
 first needs them, and from what a compaction has left of earlier ones. After a pause they start again, because
 a person has looked at the run and started it.
+
+One outcome is no loop: the first of a new run is only kept, and the detector is loaded with the second.
 """
 
 from collections.abc import Coroutine, Hashable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.values import canonical
-from holdfast.core.loops.fast_check import LoopDetector, nudge_in
-from holdfast.core.loops.loop_acts import arguments_of, declared_as, is_tool, manner_in, manner_of
-from holdfast.core.loops.loop_fold import LOOPS, THOUGHT, CarriedFact, facts_after, thought_in
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Extra, Feature, Slot
 from holdfast.engine.steps.marks import append, ask, given
@@ -27,8 +26,11 @@ from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import is_hollow, split
 from holdfast.model.events import Kind
 from holdfast.model.loops import LEVELS, Act, LoopPolicy, Manner, Sign, Signed
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from holdfast.core.loops.fast_check import LoopDetector
+    from holdfast.core.loops.loop_fold import CarriedFact
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.steps.step import Work
     from holdfast.engine.sync_async import Runtime
@@ -50,6 +52,10 @@ class Loops(Feature):
         self._is_on = held.entry is not None and held.entry.loops is not None
         self._detector: LoopDetector | None = None
         """Made when this attempt records something for the first time: a replay needs none."""
+        self._is_new = not held.view.calls and "loops" not in held.view.folds
+        """Whether nothing to compare with was recorded before."""
+        self._first: tuple[tuple[str, Hashable], bytes, Manner] | None = None
+        """The first outcome of a new run."""
         self._said = -1
         """The highest level reported since the last new outcome, as an index of ``LEVELS``."""
         self._has_nudged = False
@@ -58,7 +64,11 @@ class Loops(Feature):
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
         """Record what the call declares about loops, so that the next attempt counts it the same way."""
         manner = work.call_options.manner
-        return fields if manner is None else {**fields, "loops": declared_as(manner)}
+        if manner is None:
+            return fields
+        from holdfast.core.loops.loop_acts import declared_as
+
+        return {**fields, "loops": declared_as(manner)}
 
     def outcome(self, work: "Work", event: Draft) -> Extra | None:
         """Check the outcome of a live call, which is about to be recorded."""
@@ -67,6 +77,8 @@ class Loops(Feature):
         asked, call_options = work.asked, work.call_options
         arguments: Hashable = asked.arguments
         if len(asked.arguments) > VALUE_INLINE_BYTES_MAX or not asked.site:
+            from holdfast.core.loops.loop_acts import arguments_of
+
             # If an earlier process began the call, only the journal has its intent.
             intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
@@ -83,6 +95,9 @@ class Loops(Feature):
     @property
     def nudge(self) -> str | None:
         """What the program should tell its model about a loop, at this place of the program."""
+        from holdfast.core.loops.fast_check import nudge_in
+        from holdfast.core.loops.loop_fold import LOOPS
+
         held, signs = self.held, LOOPS.of(self.held.view).signs
         if held.replaying:
             signs = [signed for signed in signs if signed.seq <= held.replayed_upto]
@@ -91,6 +106,8 @@ class Loops(Feature):
     def meet(self, runtime: Runtime, *_: object) -> Coroutine[Any, Any, None] | None:
         """Read earlier records before a call, in a thread: the outcome of the call must not wait for that."""
         if not self._is_on or not runtime.waits or self._detector is not None or self.held.replaying:
+            return None
+        if self._is_new:  # there are none
             return None
         return self.look_back(runtime)
 
@@ -113,6 +130,9 @@ class Loops(Feature):
     ) -> Noticed | None:
         """Check the outcome of a live call, which is about to be recorded."""
         with self._lock:
+            if self._detector is None and self._is_new and self._first is None:
+                self._first = (name, arguments), outcome, manner
+                return None
             detector = self._detector or self._derive()
             sign = detector.call((name, arguments), outcome, manner)
             if sign is None and self._said < 0:
@@ -123,6 +143,8 @@ class Loops(Feature):
         """Check a thought that is about to be recorded."""
         if not isinstance(text, str):
             return None
+        from holdfast.core.loops.loop_fold import THOUGHT
+
         with self._lock:
             detector = self._detector or self._derive()
             return self._judge(detector, detector.thought(text), THOUGHT, key)
@@ -132,6 +154,8 @@ class Loops(Feature):
 
         Returns the stop-signal of a pause.
         """
+        from holdfast.core.loops.loop_fold import LOOPS
+
         sign, run, signs = noticed.sign, self.held.run, LOOPS.of(self.held.view).signs
         if sign is None:
             signs.append(Signed(seq, "left"))
@@ -142,7 +166,7 @@ class Loops(Feature):
         log().warning("run %s seems to be in a loop: %s", run, sign.what)
         return None
 
-    def _judge(self, detector: LoopDetector, sign: Sign | None, name: str, key: str) -> Noticed | None:
+    def _judge(self, detector: "LoopDetector", sign: Sign | None, name: str, key: str) -> Noticed | None:
         """What to record: a sign above all since the last new outcome, every pause, the end after a nudge."""
         if detector.has_news:
             self._said = -1
@@ -159,9 +183,16 @@ class Loops(Feature):
 
     # -- from the journal ------------------------------------------------------------------------------------
 
-    def _derive(self) -> LoopDetector:
-        """Make the detector from what was recorded before this attempt."""
+    def _derive(self) -> "LoopDetector":
+        """Make the detector from what was recorded before."""
+        from holdfast.core.loops.fast_check import LoopDetector, nudge_in
+        from holdfast.core.loops.loop_fold import LOOPS, facts_after
+
         self._detector = detector = LoopDetector(self._policy)
+        if self._is_new:
+            if self._first is not None:
+                detector.call(*self._first)
+            return detector
         signs = LOOPS.of(self.held.view).signs
         new_seq = max((signed.seq for signed in signs if signed.level == "again"), default=0)
         carried = [fact for fact in LOOPS.of(self.held.view).facts if fact.seq > new_seq]
@@ -183,15 +214,20 @@ class Loops(Feature):
             self._has_nudged, self._said = True, max(self._said, LEVELS.index("nudge"))
         return detector
 
-    def _count(self, detector: LoopDetector, fact: CarriedFact) -> None:
+    def _count(self, detector: "LoopDetector", fact: "CarriedFact") -> None:
         """Take a fact of before a compaction."""
+        from holdfast.core.loops.loop_acts import manner_in
+
         if fact.text is not None:
             detector.thought(fact.text)
             return
         manner = self.manner_of(manner_in(fact.declared), is_tool=fact.is_tool)
         detector.carried(Act(fact.name, fact.arguments, fact.result), manner)
 
-    def _look_back(self, detector: LoopDetector, call: Call, outcome: Outcome) -> None:
+    def _look_back(self, detector: "LoopDetector", call: Call, outcome: Outcome) -> None:
+        from holdfast.core.loops.loop_acts import arguments_of, is_tool, manner_of
+        from holdfast.core.loops.loop_fold import thought_in
+
         held = self.held
         body = held.body_of(outcome)
         if is_hollow(body):  # its value is gone, so it cannot be compared
@@ -210,6 +246,8 @@ LOOP_DETECTION: Final = Slot("loops", Loops)
 
 async def think(held: "HeldRun", runtime: Runtime, text: str) -> None:
     """Record a thought. Durable when it returns. Looping if the same thought came too often."""
+    from holdfast.core.loops.loop_fold import THOUGHT
+
     data = canonical({"text": text}, what=f"{THOUGHT} of run {held.run}")
     asked = ask(held, THOUGHT, data)
     try:

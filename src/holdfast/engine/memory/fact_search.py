@@ -8,11 +8,12 @@ weight.
 from collections.abc import Iterable, Sequence
 from math import sqrt
 from operator import mul
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.memory.bm25 import rank
 from holdfast.core.memory.fusion import NEAR_MIN, decay, fuse
 from holdfast.core.memory.terms import query_of, terms_of
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.search import Document, Match, Query, Within
 from holdfast.stores.port import IndexPort
 

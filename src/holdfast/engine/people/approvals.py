@@ -7,7 +7,7 @@ call in one history: a fork, or the run after a rewind, asks again when it reach
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from orjson import loads
 
@@ -22,6 +22,7 @@ from holdfast.engine.steps.call_identity import place
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import CallOptions
 from holdfast.model.event_fields import fields_of
+from holdfast.model.named_tuple import NamedTuple
 
 
 class Decision(NamedTuple):

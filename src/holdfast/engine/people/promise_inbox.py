@@ -5,8 +5,8 @@ from typing import Any
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import draft
-from holdfast.engine.log import log
+from holdfast.engine.journal.drafts import draft
+from holdfast.engine.log import info
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.sync_async import Runtime
@@ -32,7 +32,7 @@ async def drain(held: HeldRun, runtime: Runtime) -> None:
 async def _take_in(held: HeldRun, runtime: Runtime, found: Record, letter: dict[str, Any]) -> None:
     known, update = PROMISES.of(held.view), promises.promise_in(letter["promise"])
     if not promises.is_news(known, update):
-        log().info("letter %s for run %s says nothing new", found.key, held.run)
+        info("letter %s for run %s says nothing new", found.key, held.run)
         await runtime.store(held.store.delete_record, found.space, found.key, revision=found.revision)
         return
     assert held.journal is not None

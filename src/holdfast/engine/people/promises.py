@@ -14,7 +14,7 @@ from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.people import settlements
 from holdfast.engine.people.settlements import Settlement
 from holdfast.engine.run.held_run import HeldRun

@@ -11,7 +11,7 @@ is open, and the next attempt reaches it again. A letter that no append has cons
 from collections.abc import Sequence
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -28,8 +28,9 @@ from holdfast.core.people.questions import (
     wants_of,
 )
 from holdfast.core.text.times import moment
-from holdfast.engine.journal.journal import Draft, draft, written_despite
-from holdfast.engine.log import log
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import written_despite
+from holdfast.engine.log import info, log
 from holdfast.engine.people.waits import InboxWait, Letter, ask
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.run.held_run import HeldRun, remember_failure
@@ -39,6 +40,7 @@ from holdfast.errors import AwaitingAnswer, Misuse, QuestionExpired
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.questions import Answer, Question, Wants
 from holdfast.model.store_rows import Record
 
@@ -190,7 +192,9 @@ async def _pose(
         forked,
     )
     QUESTIONS.of(held.view).open[asked.key] = question
-    log().info("run %s asks %s: %s", held.run, id_, inquiry.text)
+    info("run %s asks %s: %s", held.run, id_, inquiry.text)
+    for person_asked in held.hooks.person_asked:
+        person_asked()
     return question
 
 

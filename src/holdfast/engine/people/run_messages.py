@@ -16,8 +16,9 @@ from holdfast.codec.values import encode
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, draft, read_all, written_despite
-from holdfast.engine.log import log
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import read_all, written_despite
+from holdfast.engine.log import info
 from holdfast.engine.people import promise_inbox
 from holdfast.engine.people.waits import InboxWait, Letter, ask
 from holdfast.engine.run.call_site import here_now
@@ -171,7 +172,7 @@ async def _take(
     assert ids is not None
     for record, letter in in_order(found):
         if letter["id"] in ids:
-            log().info("letter %s for run %s was received before", record.key, held.run)
+            info("letter %s for run %s was received before", record.key, held.run)
             await runtime.store(held.store.delete_record, record.space, record.key, revision=record.revision)
             continue
         ids.add(letter["id"])  # before the append, so that concurrent tasks get different messages

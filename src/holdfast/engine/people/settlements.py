@@ -4,14 +4,13 @@ A record has the name of the run that made the promise, and the promise's id. It
 another run has the promise: a fork with its own copy, a kept branch, the taker of a handoff.
 """
 
-from typing import NamedTuple
-
 from orjson import dumps, loads
 
 from holdfast.core.people.promises import is_id_of
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.handoff import Promise, PromiseState
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import SETTLEMENTS
 from holdfast.stores.port import StorePort
 

@@ -18,7 +18,7 @@ from orjson import dumps
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
 from holdfast.engine.steps.call_identity import RequestedCall

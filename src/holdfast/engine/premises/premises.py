@@ -14,10 +14,9 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.values import canonical
-from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import (
@@ -29,7 +28,7 @@ from holdfast.core.premises.premises import (
     judge,
 )
 from holdfast.core.premises.source_change import without_texts
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.premises import probes
 from holdfast.engine.premises.attempt_premises import LOADED_BY, AttemptPremises
@@ -41,6 +40,7 @@ from holdfast.errors import Misuse, PremiseMissing
 from holdfast.limits import APPEND_EVENTS_MAX
 from holdfast.model.calls import CallOptions
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import (
     PLACES,
     WORLD,
@@ -428,10 +428,15 @@ def _missing(held: "HeldRun", pausing: list[Judged]) -> PremiseMissing:
 
 def _way_back(held: "HeldRun", premise: Premise) -> dict[str, str]:
     """The advice for a file that the run made and the store has a copy of."""
-    version = ARTIFACTS.of(held.view).find(premise.name) if premise.kind == "artifact" else None
-    if version is None or version.copy != "kept":
+    if premise.kind != "artifact":
         return {}
     from shlex import quote
+
+    from holdfast.core.artifacts.versions import ARTIFACTS
+
+    version = ARTIFACTS.of(held.view).find(premise.name)
+    if version is None or version.copy != "kept":
+        return {}
 
     run = quote(held.run)
     advice = (

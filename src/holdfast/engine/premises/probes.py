@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
 from holdfast.core.premises.source_change import judge_source
-from holdfast.engine.premises.sources import candidates_of, facts_of
+from holdfast.engine.premises.sources import PARSING, candidates_of, facts_of
 from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
 from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
@@ -259,7 +259,10 @@ def look_at_source(facts: Facts, bases: tuple[str, ...]) -> Observation:
 
 
 def _tokens_in(facts: Facts) -> list[Facts]:
-    return [{**facts, "hash": one} for one in fingerprints_in(_text(facts["file"]), facts["function"])]
+    text = _text(facts["file"])
+    with PARSING:
+        found = fingerprints_in(text, facts["function"])
+    return [{**facts, "hash": one} for one in found]
 
 
 def signature_of(fn: FunctionType) -> str | None:

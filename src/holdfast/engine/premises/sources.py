@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import Final
 
 from holdfast.core.premises.reach import Module, Reached, first_line_of, functions_in, reach
@@ -26,6 +27,10 @@ _ANY_TIME: Final = float("inf")
 Stamp = tuple[int, int, int]
 
 
+PARSING: Final = Lock()
+"""Held while a source is parsed: Python 3.11 counts the depth of syntax trees for all threads together, and
+two parses at a time raise SystemError.
+"""
 _modules: dict[str, tuple[Stamp, Module]] = {}
 _facts: dict[tuple[str, str, int], tuple[dict[str, Stamp], Facts]] = {}
 
@@ -148,7 +153,7 @@ def _parse(file: str, stem: str) -> Module:
     if os.path.basename(stem) == "__init__":
         stem = os.path.dirname(stem)
     try:
-        with open_source(file) as source:
+        with open_source(file) as source, PARSING:
             return Module(file, stem, source.read())
     except (SyntaxError, ValueError, RecursionError) as error:
         raise OSError(f"{file} is no Python") from error

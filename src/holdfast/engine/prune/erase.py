@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from math import inf, nextafter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps, loads
 
@@ -38,6 +38,7 @@ from holdfast.limits import BLOB_PAGE_MAX, EVENT_PAGE_MAX, RECORD_PAGE_MAX
 from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.exports import Erased
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RUN_SPACES, SETTLEMENTS, BlobInfo, Record, RunRow, inbox_space
 from holdfast.stores.port import StorePort
 

@@ -10,7 +10,7 @@ plans the rest. A fork and a prune cannot interleave: each is refused if the run
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from functools import partial
 
 from orjson import dumps, loads
 
@@ -23,7 +23,7 @@ from holdfast.engine.journal.journal import own_links, read_all, read_own
 from holdfast.engine.journal.load_view import forget_snapshot, is_flagged
 from holdfast.engine.lineage.dependents import Family, Walk, lineage_at
 from holdfast.engine.lineage.kin import family_of, note_all
-from holdfast.engine.log import log
+from holdfast.engine.log import info
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.state.blob_references import references
 from holdfast.errors import PruneMismatch, StoreError, UnknownRun
@@ -35,6 +35,7 @@ from holdfast.limits import (
 )
 from holdfast.model.event_fields import fields_of, parts_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import Blob, Record, RunRow
 from holdfast.stores.port import StorePort
@@ -84,31 +85,46 @@ def find_row(store: StorePort, run: str) -> RunRow:
 
 
 class Needs:
-    """Which packs each run of a lineage needs for its own events. Reads each journal once."""
+    """Which packs each run of a lineage needs for its own events. Reads each journal once.
 
-    def __init__(self, store: StorePort, walk: Walk) -> None:
+    ``find`` finds the lineage again, for a prune that others of the lineage follow.
+    """
+
+    def __init__(self, store: StorePort, family: Family, find: Callable[[str], Family] | None = None) -> None:
         self._store = store
-        self.walk = walk
+        self.walk = Walk(store, family)
+        self._find = find or partial(family_of, store)
         self._found: dict[str, set[str]] = {}
         self._times: Counter[str] = Counter()
         """For each pack, the number of runs that need it."""
+
+    def renew(self, run: str) -> None:
+        """Look at the lineage of this run again. What has changed since is read again when it is needed."""
+        for name in self.walk.renew(self._find(run)):
+            self._times.subtract(self._found.pop(name, ()))
+
+    def forget(self, run: str, *, is_gone: bool) -> None:
+        """This run was pruned or deleted."""
+        self.walk.forget(run, is_gone=is_gone)
+        self._times.subtract(self._found.pop(run, ()))
 
     def of_others(self, run: str, packs: AbstractSet[str]) -> set[str]:
         """Those of these packs that another run of the lineage needs. Corrupt where a run cannot be read."""
         if not packs:
             return set()
         for name in self.walk.family.rows:
-            if name not in self._found:
+            if name != run and name not in self._found:
                 found = of_lineage(self._store, self.walk.own(name))
                 self._found[name] = found
                 self._times.update(found)
-        return {pack for pack in packs if self._times[pack] > (pack in self._found[run])}
+        return {pack for pack in packs if self._times[pack] > (pack in self._found.get(run, ()))}
 
 
 class Pruning:
     """The prune of one run, from the plan to the freed bytes.
 
-    ``needs`` are those of its lineage, if the caller has them already.
+    ``needs`` are those of its lineage, if the caller has them already. ``renews`` looks at the lineage again:
+    only what is read under the lease counts.
     """
 
     def __init__(
@@ -119,11 +135,16 @@ class Pruning:
         policy: Retention | Mapping[str, Keep],
         stands_at: int | None = None,
         needs: Needs | None = None,
+        *,
+        renews: bool = False,
     ) -> None:
+        # Before anything is read: a pack that another run uses after it was read is touched after this.
         self.began_at = clock.wall()
+        if needs is not None and renews:
+            needs.renew(run)
         self.row = find_row(store, run) if needs is None else needs.walk.family.rows[run]
         self._store = store
-        self._needs = needs or Needs(store, Walk(store, family_of(store, run)))
+        self._needs = needs or Needs(store, family_of(store, run))
         self.family: Family = self._needs.walk.family
         self._lineage = lineage_at(store, self._needs.walk, run, stands_at=stands_at)
         self.plan = plan(self._lineage, policy, self.began_at, lambda address: read_blob(store, address))
@@ -244,7 +265,9 @@ class Pruning:
             raise PruneMismatch(run=run, what=problem, state=state)
         if not self.family.is_whole:  # what the other runs need is not known: the recorded packs stay
             return self._pruned(0, 0)
-        doomed = self._candidate_packs() - self._wanted(now)
+        # What is kept is read here: that proves that its states are complete.
+        doomed = self._candidate_packs() - of_lineage(store, now)
+        doomed -= self._needs.of_others(run, doomed)
         count, size = _measure(store, doomed)
         # The holder of another run of the lineage may be about to commit a pack with the same content.
         others = any(row.lease.owner for name, row in self.family.rows.items() if name != run)
@@ -254,17 +277,6 @@ class Pruning:
         for record in _noted(store, run):
             store.delete_record(DOOMED, record.key, revision=record.revision)
         return self._pruned(count, size)._replace(reclaimed_bytes=reclaimed(store))
-
-    def _wanted(self, own: Sequence[Event]) -> set[str]:
-        """What the runs of the lineage still need for their own events.
-
-        To read it proves that the states are complete.
-        """
-        events = list(own)
-        for name, row in self.family.rows.items():
-            if name != self.row.run:
-                events += own_events(self._store, row)
-        return of_lineage(self._store, events)
 
     def _candidate_packs(self) -> set[str]:
         if self._candidates is None:
@@ -284,6 +296,7 @@ def prune_run(
     policy: Retention | Mapping[str, Keep],
     fence: int,
     *,
+    needs: Needs | None = None,
     stands_at: Callable[[], int | None] = lambda: None,
     ready: Callable[[], bool] = lambda: True,
     compact: Compact = _outright,
@@ -291,10 +304,11 @@ def prune_run(
     """Prune a run under this fence. Plans again, a bounded number of times, if the run changes in between.
 
     None where it was not pruned: the lease is lost, the holder is not ``ready``, or the run kept changing.
+    ``needs`` are those of its lineage, from before the lease was taken.
     """
     note_all(store)
     for _ in range(_TRIES):
-        pruning = Pruning(store, clock, run, policy, stands_at())
+        pruning = Pruning(store, clock, run, policy, stands_at(), needs, renews=True)
         if pruning.row.lease.fence != fence:
             return None
         if not pruning.is_needed:
@@ -318,7 +332,7 @@ def reclaimed(store: StorePort) -> int:
     try:
         return store.reclaim()
     except StoreError as error:  # a reader is in the way: the next prune returns the space
-        log().info("the space that was freed stays in %s for now: %s", store.url, error)
+        info("the space that was freed stays in %s for now: %s", store.url, error)
         return 0
 
 

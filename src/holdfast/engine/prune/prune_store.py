@@ -22,8 +22,8 @@ from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import SPACE, chunk_keys
 from holdfast.engine.lineage import kin
-from holdfast.engine.lineage.dependents import Family, Walk, all_rows, families
-from holdfast.engine.lineage.pins import all_pins
+from holdfast.engine.lineage.dependents import Family, all_rows, families
+from holdfast.engine.lineage.pins import all_kept
 from holdfast.engine.memory.unindex import forget_run
 from holdfast.engine.prune.erase import delete_records, forget_settlements
 from holdfast.engine.prune.prune_run import (
@@ -49,6 +49,9 @@ from holdfast.model.retention import Keep, Retention
 from holdfast.model.store_rows import BlobInfo, RunRow, Status, owner_name
 from holdfast.stores.port import StorePort
 
+_ROWS_AT_ONCE = 50
+"""About so many rows are read, a page at a time, in the time of one look at the forks of a run."""
+
 
 class Sweep:
     """One prune of a store, or of one run in it."""
@@ -73,21 +76,23 @@ class Sweep:
         rows = [find_row(self._store, name), *reversed(descendants(self._store, name))]
         names = [row.run for row in rows]
         before = self._size(names)
-        pruned = [
-            self._prune(row, Needs(self._store, Walk(self._store, kin.family_of(self._store, row.run))))
-            for row in rows
-        ]
+        if not self._dry_run:
+            kin.note_all(self._store)
+        find = kin.finder(self._store)
+        pruned = [self._prune(row, Needs(self._store, find(row.run))) for row in rows]
         return self._report(pruned, before, 0 if self._dry_run else self._size(names), 0, 0)
 
     def store(self) -> PruneReport:
         """Prune every run without a live holder, and unreferenced blobs."""
         rows = all_rows(self._store)
+        if not self._dry_run:
+            kin.note_all(self._store, rows)
         before = self._size(rows)
         policy = self._policy
         # A run declares how its own records go. When it goes itself is for the person who prunes to say.
         keep = policy.finished if isinstance(policy, Retention) else policy.get("finished", Keep())
         doomed = {row.run for row in _deletable(self._store, rows, keep, self._began_at)}
-        lines = [line for family in families(rows) for line in self._family(family, doomed)]
+        lines = [line for family in families(rows) for line in self._family(family, doomed, len(rows))]
         lines.sort(key=lambda line: (-rows[line.run].created_at, line.run))
         count, size = self._sweep(rows)
         if self._dry_run:
@@ -98,25 +103,29 @@ class Sweep:
         self._reclaimed += reclaimed(self._store)
         return self._report(lines, before, self._size(all_rows(self._store)), count, size)
 
-    def _family(self, family: Family, doomed: set[str]) -> Iterator[RunPruned]:
+    def _family(self, family: Family, doomed: set[str], runs: int) -> Iterator[RunPruned]:
         """Prune the runs of one lineage, newest first.
 
         With a damaged one among them, all stay: it may need any of them.
         """
-        needs = Needs(self._store, Walk(self._store, family))
+        needs = Needs(self._store, family, self._find if _is_wide(family, runs) else None)
         damaged = next((row for row in family.rows.values() if row.damage), None)
         for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
             self._after = None
             if damaged is not None:
                 line = RunPruned(row.run, "skipped", _beside(row, damaged))
             else:
-                line = self._delete(row) if row.run in doomed else self._prune(row, needs)
+                line = self._delete(row, needs) if row.run in doomed else self._prune(row, needs)
             if self._dry_run:
                 own = partial(_marked, self._store, row) if row.damage else partial(needs.walk.own, row.run)
                 self._marks.add(row.run, self._after, own)
             elif line.outcome in {"pruned", "deleted"}:
-                needs.walk.forget(row.run, is_gone=line.outcome == "deleted")
+                needs.forget(row.run, is_gone=line.outcome == "deleted")
             yield line
+
+    def _find(self, run: str) -> Family:
+        """The lineage of a run, found among all rows."""
+        return kin.finder_among(all_rows(self._store))(run)
 
     def _report(self, lines: list[RunPruned], before: int, after: int, count: int, size: int) -> PruneReport:
         freed = sum(line.freed_bytes for line in lines) + size
@@ -144,14 +153,14 @@ class Sweep:
                 self._after = foreseen.after
                 if self._dry_run or not foreseen.is_needed:
                     return _line(foreseen.foresee())
-                return self._prune_held(row)
+                return self._prune_held(row, needs)
         except (Corrupt, RunHeld) as refused:
             return RunPruned(row.run, "skipped", str(refused))
 
-    def _prune_held(self, row: RunRow) -> RunPruned:
+    def _prune_held(self, row: RunRow, needs: Needs) -> RunPruned:
         store, clock = self._store, self._session.clock
         with holding(self._session, row.run) as hold:
-            pruned = prune_run(store, clock, row.run, self._policy, hold.fence)
+            pruned = prune_run(store, clock, row.run, self._policy, hold.fence, needs=needs)
         if pruned is None:
             return RunPruned(
                 row.run, "skipped", "it was taken over, or changed all the time, while it was pruned"
@@ -169,7 +178,7 @@ class Sweep:
 
     # -- finished runs ---------------------------------------------------------------------------------------
 
-    def _delete(self, row: RunRow) -> RunPruned:
+    def _delete(self, row: RunRow, needs: Needs) -> RunPruned:
         held = self._holder(row)
         if held:
             return RunPruned(row.run, "skipped", held)
@@ -179,7 +188,7 @@ class Sweep:
         else:
             try:
                 with as_damage(self._store, row.run):
-                    is_deleted = self._delete_held(row)
+                    is_deleted = self._delete_held(row, needs)
             except (Corrupt, RunHeld) as refused:
                 return RunPruned(row.run, "skipped", str(refused))
             if not is_deleted:
@@ -187,19 +196,18 @@ class Sweep:
         gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
         return RunPruned(row.run, "deleted", "finished, and beyond the policy", (gone,), (), size.bytes)
 
-    def _delete_held(self, row: RunRow) -> bool:
+    def _delete_held(self, row: RunRow, needs: Needs) -> bool:
         store, run = self._store, row.run
         with holding(self._session, run) as hold:
             now = hold.row()
             if now.head != row.head or now.status != Status.FINISHED:
                 return False
             packs = of_lineage(store, own_events(store, now))
-            family, lineage = kin.family_of(store, run), kin.lineage_name(store, run)
-            others = {name: row for name, row in family.rows.items() if name != run}
+            needs.renew(run)
+            family, lineage = needs.walk.family, kin.lineage_name(store, run)
+            has_others = len(family.rows) > 1
             if family.is_whole:  # before the delete, because another run may turn out to be unreadable
-                packs -= of_lineage(
-                    store, [event for other in others.values() for event in own_events(store, other)]
-                )
+                packs -= needs.of_others(run, packs)
             if not store.delete_run(run, fence=hold.fence, revision=now.revision):
                 return False
         delete_records(store, run)
@@ -207,7 +215,9 @@ class Sweep:
         kin.forget(store, lineage, run)
         if family.is_whole:
             for batch in batches(sorted(packs)):
-                store.delete_blobs(batch, untouched_since=self._began_at - (BLOB_GRACE_S if others else 0.0))
+                store.delete_blobs(
+                    batch, untouched_since=self._began_at - (BLOB_GRACE_S if has_others else 0.0)
+                )
         return True
 
     # -- unreferenced blobs ----------------------------------------------------------------------------------
@@ -287,6 +297,11 @@ class _Marks:
             self.found |= blobs_named(letter.get("body") or {})
 
 
+def _is_wide(family: Family, runs: int) -> bool:
+    """Whether a lineage is faster found among all rows, a page at a time, than fork by fork."""
+    return len(family.rows) * _ROWS_AT_ONCE > runs
+
+
 def _beside(row: RunRow, damaged: RunRow) -> str:
     why = f"{damaged.damage}; `holdfast doctor` tells more"
     return why if row is damaged else f"of one lineage with a damaged run, which may need it: {why}"
@@ -313,7 +328,7 @@ def _line(pruned: Pruned) -> RunPruned:
 
 
 def _deletable(store: StorePort, rows: dict[str, RunRow], keep: Keep, now: float) -> list[RunRow]:
-    """The finished runs beyond the policy that have no fork, no pin, and no parent that stays."""
+    """The finished runs beyond the policy that have no fork, no pin or label, and no parent that stays."""
     if keep == Keep():
         return []
     finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head and not row.damage]
@@ -325,7 +340,7 @@ def _deletable(store: StorePort, rows: dict[str, RunRow], keep: Keep, now: float
     for row in rows.values():  # forks that may still borrow a child need it as they need their origin
         if not row.damage:
             origins |= {run for run, _ in facts_of(row).get("children", {}).values()}
-    pinned = {pin.run for pin in all_pins(store)}
+    pinned = {one.run for one in all_kept(store)}
     going = {
         row.run: row
         for number, row in enumerate(finished)

@@ -6,7 +6,7 @@ window: a parent that is killed anywhere asks for the child again under the same
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.names import check_run_id
@@ -33,6 +33,7 @@ from holdfast.limits import WAIT_LOOK_S
 from holdfast.model.calls import READ
 from holdfast.model.event_fields import part_of
 from holdfast.model.events import Kind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import OVER, Record, RunRow, Status
 
 _LOOK_S: Final = 30.0

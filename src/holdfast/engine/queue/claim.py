@@ -10,13 +10,13 @@ way.
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from holdfast.engine.journal.lease import give_back, held_row
 from holdfast.engine.log import log
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import HoldfastError
 from holdfast.limits import RUN_PAGE_MAX
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Lease, Liveness, RunRow, owner_name
 
 LOOKS_PER_LEASE = 5

@@ -86,6 +86,7 @@ class CallSite:
         self.leaf = leaf
 
 
+_new = tuple.__new__
 _VARARGS: Final = 4
 """``inspect.CO_VARARGS``: the function takes ``*args``. ``inspect`` is not loaded for this."""
 CALL_SITE: ContextVar[CallSite | None] = ContextVar("holdfast", default=None)
@@ -146,7 +147,8 @@ def locate(held: "HeldRun") -> tuple[CallSite, Point]:
         return CallSite(held, "", task_calls), Point("", task_calls.last, forked, task_calls.path)
     task_calls = here.task_calls
     if task_calls.task is task or task_calls.task == task:
-        return here, Point(here.scope, task_calls.last, forked=False, path=task_calls.path)
+        # No constructor: it would be one more call in every step.
+        return here, _new(Point, (here.scope, task_calls.last, False, task_calls.path))
     own = TaskCalls(task, task_calls.last, parent=task_calls)
     branch = CallSite(held, here.scope, own, here.depth, here.leaf)
     CALL_SITE.set(branch)

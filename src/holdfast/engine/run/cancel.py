@@ -14,10 +14,10 @@ from holdfast.core.journal.fold import View
 from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard
-from holdfast.engine.journal.journal import Draft, Journal, draft
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import Journal
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.load_view import load
-from holdfast.engine.run.maintenance_hold import holding
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.sync_async import BLOCKING, Runtime, drive
@@ -38,20 +38,29 @@ def cancel(session: StoreSession, row: RunRow, *, by: str, reason: str) -> bool:
     inbox.post(store, row.run, inbox.CANCEL, content, at=session.clock.wall())
     if row.lease.owner and store.probe(row.lease.owner) != "dead":
         return False  # if the holder is dead after all, the next process that enters the run finds the letter
+    from holdfast.engine.run.maintenance_hold import holding
+
     try:
         with holding(session, row.run) as hold:
             row = with_lease_of(hold.row(), row)
             view = load(store, row.run)
             journal = Journal(store, session.committer, row.run, hold.fence, view.head)
-            return drive(take_in(BLOCKING, session, row, view, journal))
+            letter = inbox.find_cancel(store, row.run)
+            return drive(take_in(BLOCKING, session, row, view, journal, letter))
     except RunHeld:  # another process entered it just now, and finds the letter
         return False
 
 
-async def take_in(runtime: Runtime, session: StoreSession, row: RunRow, view: View, journal: Journal) -> bool:
+async def take_in(
+    runtime: Runtime,
+    session: StoreSession,
+    row: RunRow,
+    view: View,
+    journal: Journal,
+    letter: dict[str, Any] | None,
+) -> bool:
     """Record the cancellation if there is a letter. ``row`` has the lease from before we took it."""
     store = session.store
-    letter = await runtime.store(inbox.find_cancel, store, row.run)
     if letter is None:
         return False
     if view.status in OVER:  # too late: the run had ended, and reopening it is a later decision

@@ -15,8 +15,9 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
 from holdfast.core.text.times import moment
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.journal.inbox import CANCEL, find_cancel
-from holdfast.engine.journal.journal import draft, written_despite
+from holdfast.engine.journal.journal import written_despite
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
@@ -105,7 +106,8 @@ async def leave(
     if isinstance(error, StopSignal):
         error.store = error.store or held.store.url
     if held.journal is None or held.sealed is not None:
-        return _left(held, error)
+        error = _left(held, error)
+        return error if held.sealed is None else await _closed(held, runtime, error)
     for closing in held.hooks.closing:
         closing()
     try:
@@ -127,6 +129,18 @@ async def leave(
         error = error or cut
     finally:
         observers.gone(held.observer, held.status, error)
+    return await _closed(held, runtime, error)
+
+
+async def _closed(held: HeldRun, runtime: Runtime, error: BaseException | None) -> BaseException | None:
+    """Let features wait for what they do after the end. Returns the exception to raise."""
+    try:
+        for closed in held.hooks.closed:
+            await closed(runtime)
+    except BaseException as cut:
+        if not is_cancellation(cut):
+            raise
+        error = error or cut
     return error
 
 

@@ -28,25 +28,37 @@ or because the program uses it.
 | ``left(error)`` | the program has left a run that is only replayed | replay |
 | ``ended(runtime, error)`` | the end of the attempt is recorded; the lease is still held | the queue |
 | ``released()`` | the lease is about to be released | autosave |
+| ``closed(runtime)`` | the lease is released; it may wait a short time, and must not raise | hooks, mirrors |
+| ``person_asked()`` | a question to a person is recorded | hooks |
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.core.journal.run_row_facts import facts_of
+from holdfast.errors import StoreError
 from holdfast.model.event_fields import fields_of
+from holdfast.model.named_tuple import NamedTuple
+from holdfast.model.store_rows import HOOKS
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
-    from holdfast.engine.journal.journal import Draft
+    from holdfast.engine.journal.drafts import Draft
     from holdfast.engine.run.held_run import HeldRun
     from holdfast.engine.run.open import Entry
+    from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.sync_async import Runtime
     from holdfast.errors import StopSignal
     from holdfast.model.store_rows import Record, RunRow
     from holdfast.stores.port import StorePort
+
+
+_KNOWN_S: Final = 5.0
+WANTED: Final[set[str]] = set()
+"""The features that this process wants in every run that it enters."""
 
 
 class Feature:
@@ -104,13 +116,56 @@ def _is_waited_for(held: "HeldRun") -> bool:
     return started is not None and bool(fields_of(started.body).get("waited_for_by"))
 
 
+def _has_hooks(held: "HeldRun") -> bool:
+    """The run, this process or the store has hooks. The store is asked once in a while, not by every run."""
+    entry: Entry | None = held.entry
+    if entry is None or entry.hooks or "hooks" in WANTED:
+        return entry is not None
+    return held.session.part(KnownSpace).has_records(held.session, HOOKS)
+
+
+def _has_mirror(held: "HeldRun") -> bool:
+    entry: Entry | None = held.entry
+    return entry is not None and bool(entry.mirror or environ.get("HOLDFAST_MIRROR"))
+
+
 def _has_budget(held: "HeldRun") -> bool:
     """Its children look for it: what they spend, it spends."""
     entry: Entry | None = held.entry
     return entry is not None and entry.budget is not None
 
 
+class KnownSpace:
+    """Whether a store has any record of a space, as far as this process knows."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bool, float]] = {}
+
+    def has_records(self, session: "StoreSession", space: str) -> bool:
+        """Whether it has one. The answer may be some seconds old."""
+        now = session.clock.monotonic()
+        found, until = self._known.get(space, (False, now))
+        if now >= until:
+            with suppress(StoreError):  # a run is not refused because of what only reports about it
+                found = bool(session.store.scan_records(space, limit=1))
+            self._known[space] = found, now + _KNOWN_S
+        return found
+
+    def forget(self) -> None:
+        """Ask the store again: this process has changed the records."""
+        self._known.clear()
+
+
 ROWS: Final = (
+    Row(
+        "hooks",
+        "hooks.run_hooks:RunHooks",
+        "hooks",
+        when=_has_hooks,
+        check="hooks.declared:check_hooks",
+        checks=lambda entry: bool(entry.hooks),
+    ),
+    Row("mirror", "mirror.mirror:Mirror", "mirror", when=_has_mirror),
     Row("forks", "lineage.outcomes_elsewhere:Forks", "doubts", when=lambda held: held.row.origin is not None),
     Row("questions", "people.questions:Questions", "questions", letters_on_entering=("answer",)),
     Row("promises", "people.promise_inbox:PromiseInbox", "promises", letters_on_entering=("promise",)),
@@ -188,7 +243,7 @@ OPTIONS: Final = tuple((row.option, row.name) for row in ROWS if row.option)
 _HOOKS: Final = (
     "entered", "permit", "recognize", "meet", "claim", "live", "before", "intent", "outcome",
     "checkpoint_fields", "checkpointed", "cursor_moved", "compacted", "finishing", "finished_again",
-    "closing", "left", "ended", "released",
+    "closing", "left", "ended", "released", "closed", "person_asked",
 )  # fmt: skip
 Hook = Callable[..., Any]
 
@@ -217,6 +272,8 @@ class Hooks:
     left: tuple[Callable[[BaseException | None], None], ...]
     ended: tuple[Callable[..., Awaitable[None]], ...]
     released: tuple[Callable[[], None], ...]
+    closed: tuple[Callable[..., Awaitable[None]], ...]
+    person_asked: tuple[Callable[[], None], ...]
 
     def __init__(self) -> None:
         for hook in _HOOKS:

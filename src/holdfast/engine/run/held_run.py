@@ -66,6 +66,9 @@ class RunTree:
 class HeldRun:
     """A run as this process holds it. A finished run that is only replayed has no journal."""
 
+    awake_for: CallOptions | None = None
+    """The options of the last call, if every feature is awake that they need."""
+
     def __init__(  # noqa: PLR0915 - many small facts make up a held run
         self,
         session: "StoreSession",
@@ -152,6 +155,7 @@ class HeldRun:
     def put_to_sleep(self, name: str) -> None:
         """Remove a feature that is not needed any more."""
         with self._lock:
+            self.awake_for = None
             self.features.pop(name, None)
             self.hooks.collect(self.features)
 
@@ -170,11 +174,16 @@ class HeldRun:
         for option, name in OPTIONS:
             if getattr(call_options, option):
                 self.feature(name)
+        self.awake_for = call_options
 
     @property
     def took_s(self) -> float:
         """How long this attempt took so far, by the monotonic clock."""
         return self.clock.monotonic() - self._began
+
+    def ms_since(self, began: float) -> float:
+        """The time since ``began``, as a call's record has it."""
+        return round((self.clock.monotonic() - began) * 1000, 3)
 
     @property
     def has_record(self) -> bool:
@@ -333,7 +342,7 @@ class HeldRun:
     def note_claims(self) -> None:
         """From now on, note the sites of calls, including calls that are claimed or in flight now."""
         with self._lock:
-            self._noted = {*self._claims, *(work.asked.site for work in self._in_flight.values())}
+            self._noted = {*self._claims, *(work.asked.site for work in self.in_flight())}
 
     def forget_claims(self) -> None:
         """Stop noting sites: the pruner is done."""
@@ -364,11 +373,7 @@ class HeldRun:
 
     def enter_call(self, key: str, work: "Work") -> bool:
         """Note a call as in flight; False if the same key is in flight already."""
-        with self._lock:
-            if key in self._in_flight:
-                return False
-            self._in_flight[key] = work
-            return True
+        return self._in_flight.setdefault(key, work) is work  # one operation: it needs no lock
 
     def leave_call(self, key: str) -> None:
         """The call is not in flight any more."""

@@ -7,7 +7,6 @@ from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
-from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.errors import InputsChanged
 from holdfast.model.event_fields import contents_of, fields_of, part_of
@@ -16,7 +15,7 @@ from holdfast.stores.port import StorePort
 
 def recorded_inputs(store: StorePort, view: View, run: str, hints: Mapping[str, object]) -> dict[str, Any]:
     """An agent's arguments by name, decoded; ``hints`` are their annotations."""
-    tree = _recorded(store, view)
+    tree = inputs_tree(store, view)
     given = tree if isinstance(tree, dict) else {}
     return {
         name: decode_tree(value, what=f"input {name!r} of run {run}", hint=hints.get(name))
@@ -43,17 +42,25 @@ def check_inputs(
     if goal is not None:
         was = part_of(view.started.body, "goal")
         if goal != was:
-            raise InputsChanged(run=run, what="goal", diff=arguments_diff({"goal": was}, {"goal": goal}))
+            raise changed_inputs(run, "goal", {"goal": was}, {"goal": goal})
     if inputs is None:
         return
-    asked, known = _tree(inputs, run), _recorded(store, view)
+    asked, known = _tree(inputs, run), inputs_tree(store, view)
     if defaults and isinstance(known, dict):
         known = {**_tree(dict(defaults), run), **known}
     if asked != known:
-        raise InputsChanged(run=run, what="inputs", diff=arguments_diff(_by_name(known), _by_name(asked)))
+        raise changed_inputs(run, "inputs", _by_name(known), _by_name(asked))
 
 
-def _recorded(store: StorePort, view: View) -> Any:
+def changed_inputs(run: str, what: str, known: Mapping[str, Any], asked: Mapping[str, Any]) -> InputsChanged:
+    """The error, with what differs."""
+    from holdfast.core.steps.call_difference import arguments_diff
+
+    return InputsChanged(run=run, what=what, diff=arguments_diff(known, asked))
+
+
+def inputs_tree(store: StorePort, view: View) -> Any:
+    """The inputs of a run as they are recorded; None if there are none."""
     body = {} if view.started is None else contents_of(view.started.body)
     return loads(read_blob(store, body["inputs_blob"])) if "inputs_blob" in body else body.get("inputs")
 

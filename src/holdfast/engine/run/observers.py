@@ -5,11 +5,12 @@ that is entered asks it for an observer of that attempt. Without one, a run pays
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.journal.fold import View
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RunRow
 
 if TYPE_CHECKING:

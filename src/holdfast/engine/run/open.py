@@ -11,7 +11,7 @@ holder, in the same append that starts the new attempt.
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast._version import __version__
 from holdfast.codec.values import canonical
@@ -19,36 +19,39 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
 from holdfast.core.journal.view_parts import Attempt
-from holdfast.core.steps.call_difference import arguments_diff
 from holdfast.core.steps.identity import site_of
 from holdfast.engine import replay_mode
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
-from holdfast.engine.journal.lease import give_back, held_row, take
-from holdfast.engine.journal.lineage_names import lineage_names
+from holdfast.engine.journal.drafts import Draft, draft, placed_after
+from holdfast.engine.journal.journal import Journal, read_all
+from holdfast.engine.journal.lease import give_back, granted, held_row, take
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
-from holdfast.engine.log import log
+from holdfast.engine.log import info, log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import CallSite, here_now
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.inputs import check_inputs, roots_of
+from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of
 from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import Corrupt, InputsChanged, RunExists, RunHeld, TooLarge, UnknownRun
+from holdfast.errors import Corrupt, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.events import Kind, first_link, link_behind
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.store_rows import OVER, Lease, RunRow, Status
 from holdfast.stores.port import StorePort
+
+if TYPE_CHECKING:
+    from holdfast.model.hooks import Hook
 
 _PAUSE_S = 0.02
 
@@ -81,6 +84,9 @@ class Entry(NamedTuple):
     artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
     strict: bool = False
     """Whether a step that changes what it was given raises ArgumentChanged."""
+    hooks: "tuple[Hook, ...]" = ()
+    mirror: str = ""
+    """The directory of the run's mirror; empty if it has none, or that of the environment."""
     is_served: bool = False
     """Whether a server holds the run for a client that does the work: no recorded command restarts it."""
 
@@ -105,14 +111,14 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     if row.status == Status.CANCELLED and entry.if_finished != "reopen":
         raise await runtime.store(cancel.refusal, store, row)
     try:
-        lease = entry.lease or await take(runtime, store, session.clock, run, session.lease_s)
+        lease, given = await _taken(runtime, session, entry, run)
     except UnknownRun:  # erased since we read its row
         if entry.mode == "resume":
             raise
         return await enter(runtime, session, entry)
     try:
         # Until we had the lease, another process may have moved, finished, or erased and recreated the run.
-        row = await runtime.store(held_row, store, run, row)
+        row = await runtime.store(held_row, store, run, row, given)
         await runtime.store(_check_row, store, row, entry)
         if row.status in OVER and entry.if_finished != "reopen":
             await runtime.store(
@@ -128,6 +134,16 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     return held
 
 
+async def _taken(
+    runtime: Runtime, session: StoreSession, entry: Entry, run: str
+) -> tuple[Lease, RunRow | None]:
+    """The run's lease, and its row if the store gave it with the lease."""
+    if entry.lease is not None:
+        return entry.lease, None
+    grant = await granted(runtime, session.store, session.clock, run, session.lease_s)
+    return grant.lease, grant.row
+
+
 def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
     """RunSealed for a run that must not act; RunExists for one that has to be new."""
     if entry.mode == "new" and row.head > 0:
@@ -137,7 +153,7 @@ def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
 
 def _log_entry(held: HeldRun) -> None:
     how, store = "resuming" if held.resumed else "starting", held.store
-    log().info("%s run %s, attempt %d, in %s", how, held.run, held.number, store.url)
+    info("%s run %s, attempt %d, in %s", how, held.run, held.number, store.url)
     whose = store.owned_by
     if whose:
         log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
@@ -146,7 +162,7 @@ def _log_entry(held: HeldRun) -> None:
 async def _let_features_look(runtime: Runtime, held: HeldRun, entry: Entry) -> None:
     """Wake features before the program runs. If one of them raises, that is the end of this attempt."""
     try:
-        for name in waking(held):
+        for name in await runtime.store(waking, held):
             held.feature(name)
         for entered in held.hooks.entered:
             await entered(runtime)
@@ -180,8 +196,7 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
-        diff = arguments_diff({"agent": row.agent}, {"agent": entry.agent})
-        raise InputsChanged(run=run, what="agent", diff=diff)
+        raise changed_inputs(run, "agent", {"agent": row.agent}, {"agent": entry.agent})
     at = session.clock.wall()
     if row.head > 0:
         await runtime.store(_check, store, await runtime.store(load, store, run), entry, run)
@@ -225,6 +240,8 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
         )  # fmt: skip
     wanted = os.environ.get("HOLDFAST_RUN")
     if wanted:
+        from holdfast.engine.journal.lineage_names import lineage_names
+
         lineage = await runtime.store(lineage_names, session.store, wanted)
         if run in lineage:
             return wanted
@@ -244,6 +261,8 @@ async def _recorded_name(runtime: Runtime, parent: CallSite, run: str) -> str:
     if held.row.origin is None and "was" not in facts_of(held.row):
         return run
     name = run.removeprefix(f"{held.run}/")
+    from holdfast.engine.journal.lineage_names import lineage_names
+
     for known in await runtime.store(lineage_names, held.store, held.run):
         data = canonical({"run": f"{known}/{name}"}, what="child")
         site = site_of(parent.scope, "mark:child", data)
@@ -293,8 +312,8 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
         at = session.clock.wall()
         row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
         is_ours = await runtime.store(store.create_run, row)
-        # Read back: if another process was faster, its row counts, with its birth id.
-        found = await runtime.store(store.find_run, run)
+        # If another process was faster, its row counts, with its birth id.
+        found = row if is_ours else await runtime.store(store.find_run, run)
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
     return found
@@ -321,12 +340,13 @@ async def _replay_only(runtime: Runtime, session: StoreSession, entry: Entry, ru
 
 async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow, lease: Lease) -> HeldRun:
     store = session.store
-    view = await runtime.store(load, store, row.run)
+    view = await runtime.store(load, store, row.run, row)
     await runtime.store(_check, store, view, entry, row.run)
     _check_fence(store, row, view, lease)
     before = link_behind(view.head_chain, row.birth)
     journal = Journal(store, session.committer, row.run, lease.fence, view.head, before=before)
-    if await cancel.take_in(runtime, session, row, view, journal):
+    letters, letter = await runtime.store(inbox.waiting_and_cancel, store, row.run)
+    if await cancel.take_in(runtime, session, row, view, journal, letter):
         raise await runtime.store(cancel.refusal, store, row)
     drafts: list[Draft] = []
     if view.started is None:
@@ -341,10 +361,14 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     started = attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row), view.attempts[-1:])
     drafts.append(started)
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
+    at = session.clock.wall()
     try:
-        # One append: a crash leaves all of it or nothing. Read back: the view is folded from what is stored.
-        await journal.append(runtime, drafts, session.clock.wall(), status=Status.RUNNING)
-        fold(await runtime.store(read_all, store, row.run, after_seq=head), view)
+        # One append: a crash leaves all of it or nothing.
+        seq = await journal.append(runtime, drafts, at, status=Status.RUNNING)
+        if seq == head + len(drafts):  # where they were placed: so these are the events
+            fold(placed_after(head, before, drafts, row.run, lease.fence, at)[0], view)
+        else:
+            fold(await runtime.store(read_all, store, row.run, after_seq=head), view)
     except BaseException as error:
         observers.gone(observer, "lost", error)
         raise
@@ -355,7 +379,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     held.drift_stops = entry.on_drift == "stop"
     session.heartbeat.add(journal, session.lease_s)  # before the inbox, which may take longer than the lease
     try:
-        await inbox.drain(held, runtime, enters=True)
+        await inbox.drain_on_entering(held, runtime, letters)
     except BaseException as error:
         session.heartbeat.remove(journal)
         observers.gone(observer, "lost", error)

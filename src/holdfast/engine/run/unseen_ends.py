@@ -7,7 +7,7 @@ once, and a crash before that append leaves it to the next holder.
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.text.times import clock_time
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.features import fork_event
 from holdfast.model.event_fields import fields_of, mark_of
 from holdfast.model.events import Kind

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from threading import Event as Flag
 from threading import Thread
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Feature, Slot
@@ -30,6 +30,7 @@ from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import Misuse, StopSignal
 from holdfast.model.events import AUTOSAVE
+from holdfast.model.named_tuple import NamedTuple
 
 
 class StatePosition(NamedTuple):

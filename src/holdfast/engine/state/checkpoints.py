@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.core.state.tree import Planted
 from holdfast.core.steps.call_point import NO_PATH
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, state_at

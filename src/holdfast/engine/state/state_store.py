@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, current_thread
 from threading import enumerate as enumerate_threads
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import decode_tree, encode_state
@@ -20,6 +20,7 @@ from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import chain_of
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.errors import Corrupt, StateChanged
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 from holdfast.stores.port import StorePort
 
@@ -32,7 +33,9 @@ _OURS = (
     "holdfast-doorbell",  # of the inbox wakeup
     "holdfast-flusher",
     "holdfast-heartbeat",
+    "holdfast-hooks",  # functions of the program run in threads of another name
     "holdfast-listener",  # of PostgreSQL
+    "holdfast-mirror",
     "holdfast-store_",  # one of several
 )
 """How the names of threads begin in which no code of the program runs."""

@@ -6,7 +6,7 @@ Such a call keeps the idempotency key under which it began.
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.steps.identity import idempotency_key
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of, mark_of
 from holdfast.model.events import Kind

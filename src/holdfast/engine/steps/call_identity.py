@@ -5,14 +5,14 @@ each recorded outcome is given to the program at most once per attempt (an expli
 that key).
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from orjson import OPT_SORT_KEYS, dumps, loads
 
 from holdfast.codec.exceptions import decode_failure
-from holdfast.codec.values import canonical_arguments, decode
+from holdfast.codec.values import canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import GLOBAL, bind
 from holdfast.core.steps.call_point import Point
@@ -28,11 +28,13 @@ from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
 from holdfast.model.markers import Act
+from holdfast.model.named_tuple import NamedTuple
 
 _IDENTITY_ADVICE = (
     "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, "
     "or give the call a key: run.options(key=…)"
 )
+_new = tuple.__new__
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 """Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
@@ -71,10 +73,12 @@ def identify(
         data = module_data.data_of(fn, call_options.ignore)
         if data is not None and data.counts:
             bound |= data.arguments
-        arguments = _arguments(name, bound)
+        arguments = plain_arguments(bound) or _arguments(name, bound)
         site = site_of(here.scope, name, arguments)
         n = held.claim(site)
-        return RequestedCall(name, f"{site}.{n}", site, n, arguments, here, point, data=data)
+        key = f"{site}.{n}"
+        # No constructor: it would be one more call in every step.
+        return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data))
     check_key(call_options.key)
     return RequestedCall(name, keyed(call_options.key), "", 0, call_options.told, here, point)
 
@@ -115,9 +119,42 @@ def site_without_data(asked: RequestedCall) -> str:
 
 def _arguments(name: str, bound: dict[str, Any]) -> bytes:
     try:
-        return canonical_arguments(bound, what=f"call of {name!r}") if bound else b"{}"
+        return canonical(bound, what=f"call of {name!r}")
     except NotStorable as refused:
         raise NotStorable(**{**refused.fields, "advice": _IDENTITY_ADVICE}) from None
+
+
+async def unclaiming(held: HeldRun, asked: RequestedCall, to_do: Awaitable[None]) -> None:
+    """Do what a feature wants to do before the call; if that raises, the call's number is free again."""
+    try:
+        await to_do
+    except BaseException:
+        held.unclaim(asked.site, asked.n)
+        raise
+
+
+async def look_around(
+    held: HeldRun,
+    runtime: Runtime,
+    call_options: CallOptions,
+    asked: RequestedCall,
+    fn: Callable[..., Any],
+    call: Call | None,
+) -> tuple[RequestedCall, Call | None]:
+    """Ask features for the record of the call. If one knows it under another key, that is its key."""
+    try:
+        found: Call | None = None
+        for claim in held.hooks.claim if call is None or (call_options.is_once and call.is_spent) else ():
+            found = found or await claim(runtime, call_options, asked, fn)
+        call = found or call
+    except BaseException:
+        held.unclaim(asked.site, asked.n)
+        raise
+    if call is not None and call.key != asked.key:
+        # Its own number stays taken, in every attempt alike: else the next call of its site gets this record.
+        held.take_call(call.key)
+        asked = asked._replace(key=call.key)
+    return asked, call
 
 
 async def find_answer(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.object_attributes import state_of
 from holdfast.codec.values import canonical
@@ -19,6 +19,7 @@ from holdfast.core.steps.arguments import CLOSURE, bind
 from holdfast.engine.log import log
 from holdfast.errors import ArgumentChanged, NotStorable, TooLarge
 from holdfast.limits import ARGUMENT_CHECK_ATTRIBUTES_MAX, ARGUMENT_CHECK_EVERY
+from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.engine.steps.step import Work

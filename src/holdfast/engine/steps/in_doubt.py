@@ -19,7 +19,8 @@ from holdfast.core.steps.arguments import bind, choose
 from holdfast.core.steps.in_doubt import Settlement, settle
 from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, chain_of, draft, read_all
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.log import log
 from holdfast.engine.run.held_run import remember_failure
 from holdfast.engine.steps import known_outcome

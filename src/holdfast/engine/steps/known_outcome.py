@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import limits
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, note_written
+from holdfast.engine.journal.drafts import Draft
+from holdfast.engine.journal.journal import note_written
 from holdfast.engine.log import log
 from holdfast.errors import StoreError
 from holdfast.limits import OUTCOME_BACKOFF_S, OUTCOME_BACKOFF_S_MAX, OUTCOME_TELL_S
@@ -45,11 +46,18 @@ async def append(work: "Work", events: tuple[Draft, ...]) -> int:
     try:
         return await journal.append(work.runtime, events, at, unsure=unsure)
     except StoreError as refused:
-        what = next(_TOLD[event.kind] for event in events if event.kind in _TOLD)
-        # Each try has the same events with the same time: if one arrives late, the next try recognises it.
-        return await _hold(
-            work, what, refused, lambda: journal.append(work.runtime, events, at, unsure=unsure)
-        )
+        return await hold(work, events, at, unsure, refused)
+
+
+async def hold(
+    work: "Work", events: tuple[Draft, ...], at: float, unsure: "list[Append]", refused: StoreError
+) -> int:
+    """The rest of ``append``, where the first try was refused."""
+    journal = work.held.journal
+    assert journal is not None
+    what = next(_TOLD[event.kind] for event in events if event.kind in _TOLD)
+    # Each try has the same events with the same time: if one arrives late, the next try recognises it.
+    return await _hold(work, what, refused, lambda: journal.append(work.runtime, events, at, unsure=unsure))
 
 
 async def post(work: "Work", letter: str, content: dict[str, Any], event: Draft) -> None:

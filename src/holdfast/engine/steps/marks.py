@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.codec.values import canonical, encode
 from holdfast.core.steps.identity import site_of
-from holdfast.engine.journal.journal import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.call_site import locate
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.call_identity import RequestedCall, moved, value_of

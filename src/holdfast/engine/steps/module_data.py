@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from operator import is_
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import loads
 
@@ -20,6 +20,7 @@ from holdfast.core.steps.arguments import GLOBAL, named_function
 from holdfast.core.steps.code_globals import assigned_in, globals_of, is_data, is_inner, may_be_data
 from holdfast.errors import NotStorable, TooLarge
 from holdfast.limits import MODULE_DATA_CHARS_MAX, MODULE_DATA_NAMES_MAX, MODULE_DATA_VALUE_BYTES_MAX
+from holdfast.model.named_tuple import NamedTuple
 
 _DIGEST_BYTES: Final = 8
 _CODES_KEPT: Final = 10_000
@@ -47,12 +48,14 @@ _NO_DATA: Final = Data(counts=True, arguments={}, digests={}, shown={})
 class Reads:
     """What one function reads from its module."""
 
-    __slots__ = ("_code", "_counts", "_known", "_names")
+    __slots__ = ("_code", "_counts", "_known", "_names", "are_none")
 
     def __init__(self, code: CodeType, names: tuple[str, ...]) -> None:
         self._code = code  # held, so that no other code gets its id
         self._counts = is_inner(code)
         self._names = names
+        self.are_none = not names and not self._counts
+        """Whether there is never anything to tell, as of most functions."""
         self._known: tuple[list[Any], Data | None] | None = None
 
     def now(self, namespace: Mapping[str, Any]) -> Data | None:
@@ -104,6 +107,8 @@ def data_of(fn: Callable[..., Any], ignore: tuple[str, ...]) -> Data | None:
     reads = _reads.get(id(fn.__code__))
     if reads is None:
         reads = _analyse(fn)
+    if reads.are_none:
+        return None
     data = reads.now(fn.__globals__)
     return _without(data, ignore) if data is not None and ignore else data
 

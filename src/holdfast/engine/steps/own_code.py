@@ -1,16 +1,15 @@
 """Tells the user's own code from Python's, from installed packages and from Holdfast itself."""
 
 import os
-import sysconfig
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 
 def _roots() -> tuple[str, ...]:
-    # Not the prefix itself: below /usr/local there may be programs of the user's.
-    python = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    paths = {path for path in (*python, str(Path(__file__).parents[2])) if path}
+    # Python's modules lie beside ``os``. Not the prefix itself: below /usr/local there may be programs of the
+    # user's. Not by sysconfig, which reads all that Python was compiled with.
+    up = os.path.dirname
+    paths = {up(os.__file__), up(up(up(__file__)))}
     return tuple(f"{path}{os.sep}" for path in paths | {os.path.realpath(path) for path in paths})
 
 

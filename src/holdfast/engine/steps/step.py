@@ -1,7 +1,7 @@
 """Executes a step: answers from the journal, or appends an intent, calls the function, appends the outcome.
 
-Invariants: the intent of an ``idempotent`` or ``once`` effect is on disk before the function is called. The
-program gets a result only after its outcome is on disk.
+Invariants: the intent of an ``idempotent`` or ``once`` effect is on disk before the function is called; that
+of a plain ``read`` goes with its outcome. The program gets a result only after its outcome is on disk.
 
 Crash windows: before the intent, nothing happened. Between intent and outcome, a ``read`` or ``idempotent``
 step runs again, with the same idempotency key; a ``once`` step is in doubt, and ``in_doubt`` settles it.
@@ -14,18 +14,27 @@ from math import inf
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
-from holdfast.codec.values import encode
+from holdfast.codec.values import encode, encode_quickly
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
 from holdfast.core.steps.call_point import path_inside
 from holdfast.core.text.times import moment
-from holdfast.engine.journal.journal import Draft, draft, written_despite
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import written_despite
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
-from holdfast.engine.run.features import Denied
+from holdfast.engine.run.features import Denied, Extra
 from holdfast.engine.run.held_run import HeldRun, remember_failure
 from holdfast.engine.steps import given_arguments, in_doubt, known_outcome, module_data
 from holdfast.engine.steps.begun_elsewhere import minted_key
-from holdfast.engine.steps.call_identity import RequestedCall, answer, find_answer, identify, lost_of
+from holdfast.engine.steps.call_identity import (
+    RequestedCall,
+    answer,
+    find_answer,
+    identify,
+    look_around,
+    lost_of,
+    unclaiming,
+)
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
 from holdfast.errors import (
     DeadlinePassed,
@@ -35,18 +44,20 @@ from holdfast.errors import (
     NotStorable,
     StepTimeout,
     StopSignal,
+    StoreError,
     TooLarge,
 )
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.events import Kind
 from holdfast.model.markers import KEY
+from holdfast.model.store_rows import Append
 
 _REPEATED = frozenset({"read", "model"})
 """Effects that are simply made again after a crash: their intents need not be synced."""
 
 
-async def step(
+async def step(  # noqa: C901 - the order of a call, in one place
     held: HeldRun,
     runtime: Runtime,
     call_options: CallOptions,
@@ -57,7 +68,8 @@ async def step(
 ) -> Any:
     """The recorded outcome of this call, or the outcome of calling it now. Durable when it returns."""
     held.check_usable()
-    held.wake_for(call_options)
+    if call_options is not held.awake_for:
+        held.wake_for(call_options)
     hooks = held.hooks
     for permit in hooks.permit:
         permitted = await permit(runtime, call_options, name, fn, args, kwargs)
@@ -69,11 +81,16 @@ async def step(
         for recognize in hooks.recognize if asked.data is not None else ():
             asked = await recognize(runtime, call_options, asked)
         call = held.view.calls.get(asked.key)
-        if hooks.meet or hooks.claim:
-            asked, call = await _look_around(held, runtime, call_options, asked, fn, call)
-        found = await find_answer(held, runtime, asked, call, fn)
-        if found is not None:
-            return found.value
+        for meet in hooks.meet:
+            to_do = meet(runtime, call_options, name, fn)
+            if to_do is not None:
+                await unclaiming(held, asked, to_do)
+        if hooks.claim:
+            asked, call = await look_around(held, runtime, call_options, asked, fn, call)
+        if call is not None:
+            found = await find_answer(held, runtime, asked, call, fn)
+            if found is not None:
+                return found.value
         work = Work(held, runtime, call_options, asked, fn, args, kwargs)
         settled = await work.enter(call)
         if call is not None and settled is not None:
@@ -84,57 +101,14 @@ async def step(
         held.land(asked.site)
 
 
-async def _look_around(
-    held: HeldRun,
-    runtime: Runtime,
-    call_options: CallOptions,
-    asked: RequestedCall,
-    fn: Callable[..., Any],
-    call: Call | None,
-) -> tuple[RequestedCall, Call | None]:
-    """Let features see the call. If one of them knows its record under another key, that is its key."""
-    try:
-        for meet in held.hooks.meet:
-            to_do = meet(runtime, call_options, asked.name, fn)
-            if to_do is not None:
-                await to_do
-        found: Call | None = None
-        for claim in held.hooks.claim if call is None or (call_options.is_once and call.is_spent) else ():
-            found = found or await claim(runtime, call_options, asked, fn)
-        call = found or call
-    except BaseException:
-        held.unclaim(asked.site, asked.n)
-        raise
-    if call is not None and call.key != asked.key:
-        # Its own number stays taken, in every attempt alike: else the next call of its site gets this record.
-        held.take_call(call.key)
-        asked = asked._replace(key=call.key)
-    return asked, call
-
-
 class Work:
     """One live call, from the intent to the outcome."""
 
     __slots__ = (
-        "_acted",
-        "_concluded",
-        "_delegated",
-        "_succeeded",
-        "_unwritten",
-        "args",
-        "asked",
-        "call_options",
-        "deadline",
-        "fn",
-        "given",
-        "held",
-        "idem",
-        "intent",
-        "intent_seq",
-        "kwargs",
-        "runtime",
+        "_acted", "_concluded", "_delegated", "_succeeded", "_unwritten", "args", "asked", "call_options",
+        "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs", "runtime",
         "started_at",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -157,10 +131,7 @@ class Work:
         self.intent = b""
         self.intent_seq = 0
         self.started_at = held.clock.wall()
-        self._acted = False
-        self._concluded = False
-        self._delegated = False
-        self._succeeded = False
+        self._acted = self._concluded = self._delegated = self._succeeded = False
         self._unwritten: tuple[Draft, ...] = ()
         self.deadline = call_options.deadline
         if call_options.deadline is not None:
@@ -220,18 +191,31 @@ class Work:
 
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
-        if self._timeout_s() is not None:
+        options, may_wait = self.call_options, self._may_wait()
+        if options.timeout_s is not None or self.deadline is not None:
             load_threads()  # an import that fails after the intent would leave a doubt for nothing
-        intent = self._intent({})
+        intent = self._intent({}, at=self.started_at if may_wait else None)
         self.intent = intent.body
-        if self._left_s() <= 0:
+        if self.deadline is not None and self._left_s() <= 0:
             # Too late to call. The intent goes into one append with the failure: a crash between two appends
             # would leave an effect in doubt that was never tried.
             self._unwritten = (intent,)
             return
-        effect = self.call_options.effect
+        if may_wait:
+            journal = self.held.journal
+            if journal is not None and journal.defer(intent):
+                return
+            intent = intent._replace(at=None)
+        effect = options.effect
         # Only a read is hasty: it does no harm if this process has lost its lease and does not know it yet.
         self.intent_seq = await self.append(intent, synced=effect not in _REPEATED, hasty=effect == "read")
+
+    def _may_wait(self) -> bool:
+        """Whether the intent may go with the outcome: of a plain read, if nothing can need it before that."""
+        options, held = self.call_options, self.held
+        if options.effect != "read" or self.deadline is not None or options.approved_seq:
+            return False
+        return not held.hooks.before and not held.remembers  # a saved state, or a reader, may name the call
 
     async def refuse(self, error: HoldfastError, *events: Draft) -> None:
         """Record that the call is not made, and these events, in one append. A replay gets the error."""
@@ -259,33 +243,33 @@ class Work:
         if call is None or not call.is_open:
             in_doubt.keep_open(self, "ended, and its outcome could not be recorded")
 
-    def _intent(self, more: dict[str, Any], parts: dict[str, Any] | None = None) -> Draft:
-        asked = self.asked
-        fields: dict[str, Any] = {
-            "effect": self.call_options.effect,
-            "in": asked.point.scope,
-            "after": asked.point.after,
-            "path": asked.point.path,
-            **more,
-        }
-        if asked.point.forked:
+    def _intent(
+        self, more: dict[str, Any], parts: dict[str, Any] | None = None, at: float | None = None
+    ) -> Draft:
+        asked, options = self.asked, self.call_options
+        effect = options.effect
+        scope, after, forked, path = asked.point
+        fields: dict[str, Any] = {"effect": effect, "in": scope, "after": after, "path": path, **more}
+        if forked:
             fields["forked"] = True
-        if self.call_options.refetchable:
+        if options.refetchable:
             fields["refetchable"] = True
         if self.idem:
             fields |= self._keyed()
-        if self.call_options.is_tool:
+        if options.is_tool:
             fields["tool"] = True
-        if self.call_options.effect == "once":
+        if effect == "once":
             fields |= self._in_doubt()
         if self.deadline is not None:
             fields["deadline"] = self.deadline
-        if self.call_options.approved_seq:
-            fields["approved"] = self.call_options.approved_seq
-        parts = module_data.add_to(fields, parts, asked.data)
+        if options.approved_seq:
+            fields["approved"] = options.approved_seq
+        if asked.data is not None:
+            parts = module_data.add_to(fields, parts, asked.data)
         for intent in self.held.hooks.intent:
             fields = intent(self, fields)
-        return draft(Kind.STEP_STARTED, asked.name, asked.key, fields, asked.arguments, "args", parts=parts)
+        started = Kind.STEP_STARTED
+        return draft(started, asked.name, asked.key, fields, asked.arguments, "args", parts=parts, at=at)
 
     def _keyed(self) -> dict[str, Any]:
         """The idempotency key; and the owner that goes with it if the run came from another store."""
@@ -305,7 +289,7 @@ class Work:
         held, asked, call_options = self.held, self.asked, self.call_options
         here = asked.here
         acts_once = call_options.effect == "once"
-        if self._left_s() <= 0:
+        if self.deadline is not None and self._left_s() <= 0:
             late = self._too_late()
             await self.record_failure(late)
             raise late
@@ -321,8 +305,9 @@ class Work:
         began = held.clock.monotonic()
         self._acted = True  # from here on the effect may happen
         token = CALL_SITE.set(inside)
+        timeout_s = call_options.timeout_s if self.deadline is None else self._timeout_s()
         try:
-            value = await self.runtime.invoke(self.fn, self.args, self.kwargs, self._timeout_s())
+            value = await self.runtime.invoke(self.fn, self.args, self.kwargs, timeout_s)
         except Straggler as straggler:
             return await self._straggled(straggler, began)
         except StopSignal:
@@ -335,7 +320,7 @@ class Work:
             raise
         finally:
             CALL_SITE.reset(token)
-        await self.succeed(value, {"ms": self._took_ms(began)})
+        await self.succeed(value, {"ms": self.held.ms_since(began)})
         if given:
             given_arguments.check(self, given, value)
         return value
@@ -351,13 +336,10 @@ class Work:
         if refused is not None:
             raise refused
 
-    def _took_ms(self, began: float) -> float:
-        return round((self.held.clock.monotonic() - began) * 1000, 3)
-
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
-            return encode(value, what=f"result of {self.asked.name!r}"), None
+            return encode_quickly(value) or encode(value, what=f"result of {self.asked.name!r}"), None
         except (NotStorable, TooLarge) as refused:
             return None, refused
 
@@ -376,7 +358,7 @@ class Work:
 
     async def record_failure(self, error: BaseException, began: float | None = None) -> None:
         """Record a failure that leaves no doubt: the effect is safe to repeat, or did not happen."""
-        fields = {} if began is None else {"ms": self._took_ms(began)}
+        fields = {} if began is None else {"ms": self.held.ms_since(began)}
         parts = {"error": encode_failure(error)}
         failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields, parts=parts)
         seq = await self.conclude(failed, good=False)
@@ -443,11 +425,22 @@ class Work:
 
     async def conclude(self, event: Draft, *, good: bool) -> int:
         """Append an outcome; durable when it returns. If the lease is lost, post it to the inbox."""
-        extras = [extra for hook in self.held.hooks.outcome if (extra := hook(self, event)) is not None]
-        try:
-            events = self.written_with(event, *(extra.event for extra in extras))
+        held = self.held
+        extras: list[Extra] = []
+        unsure: list[Append] = []
+        events: tuple[Draft, ...] = (event,)
+        if held.hooks.outcome or self._unwritten:
+            extras = [extra for hook in held.hooks.outcome if (extra := hook(self, event)) is not None]
             # Features add events to the same append, so that no crash separates them from the outcome.
-            seq = await known_outcome.append(self, events) - len(extras)
+            events = self.written_with(event, *(extra.event for extra in extras))
+        journal, at = held.journal, held.clock.wall()
+        assert journal is not None
+        try:
+            try:
+                seq = await journal.append(self.runtime, events, at, unsure=unsure)
+            except StoreError as refused:
+                seq = await known_outcome.hold(self, events, at, unsure, refused)
+            seq -= len(extras)
         except LeaseLost:
             if self.call_options.effect != "read":  # the new holder simply makes a read again
                 await in_doubt.post_late_outcome(self, event, good=good)
@@ -455,7 +448,7 @@ class Work:
         except BaseException as cut:
             self._cut_off_in_writing(cut, event, good=good, behind=len(extras))
             raise
-        stops = [stop for extra in extras if (stop := extra.recorded(seq)) is not None]
+        stops = [stop for extra in extras if (stop := extra.recorded(seq)) is not None] if extras else ()
         if stops and not self._delegated:  # a delegated call has no caller that could be stopped
             # If the program swallows the stop and calls again, it gets this outcome.
             self._conclude(event, seq, good=good, is_given=False)

@@ -61,6 +61,7 @@ def delete(session: StoreSession, run: str) -> None:
     if store.find_run(run) is None:
         return
     began_at = session.clock.wall()
+    kin.note_all(store)
     with _held(session, run) as held:
         while True:
             see_to_forks(session, held, flatten=True)

@@ -13,21 +13,15 @@ an unknown outcome the framework writes them again, and they are found by their 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.codec.values import decode, decode_tree, encode
 from holdfast.core.journal.lineage import effective
 from holdfast.core.state.tree import Planted
 from holdfast.core.threads.chains import Chains, Link, Pending, leaning
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.journal import (
-    Draft,
-    chain_of,
-    draft,
-    link_at,
-    placed_after,
-    read_all,
-)
+from holdfast.engine.journal.drafts import Draft, draft, placed_after
+from holdfast.engine.journal.journal import chain_of, link_at, read_all
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.run.open import Entry
@@ -40,6 +34,7 @@ from holdfast.errors import ChainMoved, Corrupt, LeaseLost, RunHeld, StoreBusy, 
 from holdfast.limits import CHAIN_WAIT_S
 from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.model.events import CHAINED, PENDING, Event, Kind, link_behind
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Append, Appended, Refusal, RunRow, Status
 
 _REBUILDS = frozenset({Kind.RUN_REWOUND, Kind.COMPACTED})

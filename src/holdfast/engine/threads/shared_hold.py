@@ -20,7 +20,8 @@ from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.run_row_facts import owner_of
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import give_back, take, with_lease_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import fork
@@ -141,9 +142,10 @@ def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
     try:
         row = ensure(session, entry)
         before = with_lease_of(row, before)
-        view = load(store, run)
+        view = load(store, run, row)
         journal = Journal(store, session.committer, run, lease.fence, row.head)
-        if drive(cancel.take_in(BLOCKING, session, before, view, journal)):
+        letters, letter = inbox.waiting_and_cancel(store, run)
+        if drive(cancel.take_in(BLOCKING, session, before, view, journal, letter)):
             raise cancel.refusal(store, row)
         drafts = [*beginning(row, entry), *_attempt(session, view, before, lease, entry)]
         if drafts:
@@ -156,7 +158,7 @@ def _begin(session: "StoreSession", entry: Entry) -> HeldRun:
             call.taken = len(call.outcomes) if key.endswith(".k") else 0
         session.heartbeat.add(journal, session.lease_s)
         try:
-            drive(inbox.drain(held, BLOCKING, enters=True))
+            drive(inbox.drain_on_entering(held, BLOCKING, letters))
             for name in waking(held):
                 held.feature(name)
             drive(settle_from_origin(held, BLOCKING, row))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from holdfast.codec.json_lines import event_line, letter_line
 from holdfast.core.journal.run_row_facts import facts_of, in_queue, travelling
@@ -30,7 +30,8 @@ from holdfast.core.transfer.export_manifest import (
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.journal import chain_of, draft, own_links, placed_after, read_own
+from holdfast.engine.journal.drafts import draft, placed_after
+from holdfast.engine.journal.journal import chain_of, own_links, read_own
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
@@ -48,6 +49,7 @@ from holdfast.errors import Corrupt, UnknownPoint
 from holdfast.model.event_fields import blobs_named, fields_of
 from holdfast.model.events import Event, Kind, link_behind
 from holdfast.model.exports import Exported, ExportedChild, ExportedInbox, ExportedRun, Manifest, SingleUse
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Append, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -120,8 +122,9 @@ def move(
     *,
     alone: bool = False,
     made: FactsByRun | None = None,
+    by: str = "",
 ) -> Exported:
-    """Write the run and its descendants, and seal them here.
+    """Write the run and its descendants, and seal them here, in the name of the person who asked for it.
 
     May raise RunHeld for each of them; RunSealed where this store may not move one. ``alone`` leaves the
     descendants out.
@@ -132,7 +135,7 @@ def move(
     with ExitStack() as held:
         holds = [held.enter_context(holding(session, one)) for one in before]
         lost = [] if alone else promises_lost(session.store, before)
-        packed, size = _sealed_all(session, holds, before, writer, made, alone=alone)
+        packed, size = _sealed_all(session, holds, before, writer, made, alone=alone, by=by)
         writer.publish()
     return _exported(packed, writer, size, lost)
 
@@ -158,6 +161,7 @@ def _sealed_all(
     made: FactsByRun | None,
     *,
     alone: bool,
+    by: str,
 ) -> "tuple[list[_Packed], int]":
     """Write, sync and verify the file first, then append its last events to the journals, at once.
 
@@ -175,7 +179,7 @@ def _sealed_all(
             )  # an earlier move was cut off, or its file got lost
             continue
         check_may_act(store, row)
-        events = _last_events(session, hold, row, with_lease_of(row, before[row.run]), writer.place)
+        events = _last_events(session, hold, row, with_lease_of(row, before[row.run]), writer.place, by)
         packed.append(pack(chain_of(store, row.run), row.status, events, moved=True))
         seals.append(Append(row.run, hold.fence, row.head, events, status=Status.SEALED))
     borrowed = [] if alone else _borrowable(store, rows, pack)
@@ -199,12 +203,13 @@ def _sealed_all(
 
 
 def _last_events(
-    session: StoreSession, hold: Hold, row: RunRow, before: RunRow, place: str
+    session: StoreSession, hold: Hold, row: RunRow, before: RunRow, place: str, by: str
 ) -> tuple[Event, ...]:
     """The seal, after the end of a crashed attempt: only this store can probe whether its process is dead."""
     view = load(session.store, row.run)
     drafts = catching_up(session.store, before, view)
-    drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status}))
+    named = {"by": by} if by else {}
+    drafts.append(draft(Kind.RUN_SEALED, "", "", {"to": place, "status": row.status, **named}))
     behind = link_behind(view.head_chain, row.birth)
     events, _ = placed_after(row.head, behind, drafts, row.run, hold.fence, session.clock.wall())
     return events

@@ -9,7 +9,7 @@ from orjson import dumps, loads
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.core.transfer.handoff.carried_effects import for_child
 from holdfast.engine.journal.blob_content import content_in
-from holdfast.engine.journal.journal import draft
+from holdfast.engine.journal.drafts import draft
 from holdfast.engine.lineage.child_birth import begun, created
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.open import Entry, started_of

@@ -20,7 +20,8 @@ from holdfast.core.lineage.later_effects import child_of
 from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, read_blob
-from holdfast.engine.journal.journal import Draft, Journal, draft, read_all
+from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load
@@ -217,15 +218,21 @@ def _check_idle(held: HeldRun) -> None:
         )
 
 
-def _sealed(made: dict[str, Any], status: str) -> Draft:
-    fields = {"to": made["to"], "status": status, "handoff": made["digest"]}
+def _sealed(made: dict[str, Any], status: str, by: str = "") -> Draft:
+    fields = {"to": made["to"], "status": status, "handoff": made["digest"], **_named(by)}
     return draft(Kind.RUN_SEALED, "", "", fields)
+
+
+def _named(by: str) -> dict[str, Any]:
+    return {"by": by} if by else {}
 
 
 # -- from outside --------------------------------------------------------------------------------------------
 
 
-def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_held: bool) -> dict[str, Any]:
+def hand_over_run(
+    session: StoreSession, run: str, to: str, *, seal: bool, is_held: bool, by: str = ""
+) -> dict[str, Any]:
     """The document of a run that this process does not hold. ``seal`` records it and seals the run.
 
     A repeated request for the same taker returns the same document. May raise UnknownRun; RunHeld while a
@@ -248,7 +255,7 @@ def hand_over_run(session: StoreSession, run: str, to: str, *, seal: bool, is_he
         row = with_lease_of(hold.row(), before)
         _hold_children(children, session, run)
         # Looked up again under the lease: another process may have sealed the run in between.
-        return _written(store, row, to) or _seal(session, hold, row, to)
+        return _written(store, row, to) or _seal(session, hold, row, to, by)
 
 
 def _hold_children(holds: ExitStack, session: StoreSession, run: str) -> None:
@@ -292,7 +299,7 @@ def _is_over(run: str) -> RunFinished:
     return RunFinished(run=run, what="nothing of it is left to hand over: what it might do next")
 
 
-def _seal(session: StoreSession, hold: Hold, before: RunRow, to: str) -> dict[str, Any]:
+def _seal(session: StoreSession, hold: Hold, before: RunRow, to: str, by: str) -> dict[str, Any]:
     store, run = session.store, hold.run
     check_may_act(store, before)
     if before.status in OVER:
@@ -305,14 +312,14 @@ def _seal(session: StoreSession, hold: Hold, before: RunRow, to: str) -> dict[st
     at = session.clock.wall()
     made = document(store, run, to, at=at, is_held=False, sealed=True)
     status = before.status if before.status != Status.RUNNING else Status.INTERRUPTED
-    drafts = [_kept(made, "", {}), _sealed(made, status)]
+    drafts = [_kept(made, "", {}), _sealed(made, status, by)]
     drive(journal.append(BLOCKING, drafts, at, status=Status.SEALED))
     if before.agent:  # a worker must not claim a sealed run
         store.set_due(run, fence=hold.fence, due_at=None)
     return made
 
 
-def take_back(session: StoreSession, run: str) -> None:
+def take_back(session: StoreSession, run: str, *, by: str = "") -> None:
     """Unseal a run that was handed over. Durable on return.
 
     Misuse where the run is not sealed by a handoff.
@@ -331,7 +338,8 @@ def take_back(session: StoreSession, run: str) -> None:
             raise Misuse(problem=f"run {run} is not sealed", advice=f"`holdfast resume {run}` continues it")
         body = contents_of(seal.body)
         journal = Journal(store, session.committer, run, hold.fence, row.head)
-        unsealed = draft(Kind.RUN_UNSEALED, "", "", {"from": body["to"], "handoff": body["handoff"]})
+        fields = {"from": body["to"], "handoff": body["handoff"], **_named(by)}
+        unsealed = draft(Kind.RUN_UNSEALED, "", "", fields)
         drive(journal.append(BLOCKING, [unsealed], session.clock.wall(), status=body["status"]))
         _call_up_children(session, run)
 

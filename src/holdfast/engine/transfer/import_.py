@@ -14,7 +14,7 @@ recognised by the hash of the file it came from.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import CHECKED, facts_of, owner_of, with_facts
@@ -40,6 +40,7 @@ from holdfast.limits import BRANCHES_MAX, EVENT_PAGE_MAX
 from holdfast.model.event_fields import blobs_in
 from holdfast.model.events import Event, relinked
 from holdfast.model.exports import ExportedRun, Imported, Manifest
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob, RunRow, Status, inbox_space
 from holdfast.stores.port import StorePort
 

@@ -10,7 +10,6 @@ the run may act.
 """
 
 import os
-from typing import NamedTuple
 
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.text.times import moment
@@ -20,6 +19,7 @@ from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import ExportTaken
 from holdfast.model.events import Kind
 from holdfast.model.exports import Manifest
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort
 

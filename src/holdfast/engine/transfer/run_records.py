@@ -1,9 +1,9 @@
-"""Records of a store that belong to a run beside its journal: its facts, its pins, how its promises ended.
+"""Records of a store that belong to a run beside its journal: facts, pins, labels, how promises ended.
 
 They travel with it. An export has them in one part, one line for each. An import and a copy write them again:
 a fact as memory takes in a fact of another store, so the newer one wins and a known one is not doubled; a pin
-under the name that its run has there; how a promise ended, if that store does not know it. The records of the
-store that a run leaves stay there, because memory is the store's.
+or a label under the name that its run has there; how a promise ended, if that store does not know it. The
+records of the store that a run leaves stay there, because memory is the store's.
 
 Invariant: ``record_problem`` decides both what an export may hold and what an import accepts. A record that
 it refuses is left out and named, so an export that was written can always be imported.
@@ -11,9 +11,10 @@ it refuses is left out and named, so an export that was written can always be im
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from orjson import dumps, loads
 
@@ -26,14 +27,26 @@ from holdfast.core.transfer.export_manifest import RECORDS
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import pins
-from holdfast.engine.lineage.dependents import PINS, pin_records, seq_of
 from holdfast.engine.lineage.kept_events import run_with
+from holdfast.engine.lineage.pins import (
+    PINS,
+    Kept,
+    check_label,
+    kept_in,
+    key_of,
+    merged,
+    read_body,
+    records_of,
+    renamed,
+    seq_of,
+)
 from holdfast.engine.memory import facts, remember
 from holdfast.engine.people import settlements
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import HoldfastError, TooLarge
 from holdfast.model.exports import ExportedRecords, ExportedRun, Manifest
 from holdfast.model.facts import Fact
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.search import BETWEEN
 from holdfast.model.store_rows import SETTLEMENTS, Record, RunRow
 from holdfast.stores.port import StorePort
@@ -122,7 +135,7 @@ def packed(
             what=f"the memory of {chain[0].run}",
             size=len(lines),
             size_max=limits.EXPORT_RECORDS_MAX,
-            unit="facts, pins and ends of promises",
+            unit="facts, pins, labels and ends of promises",
         )
     lines.sort()
     data = b"".join(letter_line(key, body) + b"\n" for key, body in lines)
@@ -148,7 +161,7 @@ def _records(
         if body is not None:  # else it was forgotten meanwhile, or another branch made it
             yield _Found(facts.SPACE, key, body, "")
     for run in runs:
-        for record in pin_records(store, run.run):
+        for record in records_of(store, run.run):
             if run.origin_seq < seq_of(record) <= run.upto_seq:
                 yield _Found(PINS, record.key, record.body, record.damage)
     if store.scan_records(SETTLEMENTS, limit=1, damaged=True):
@@ -222,28 +235,28 @@ def _pin_problem(key: str, body: bytes, runs: Sequence[ExportedRun]) -> str:
     if str(int(number)) != number or not run.origin_seq < int(number) <= run.upto_seq:
         return "it pins no event of these runs"
     try:
-        content = loads(body)
-        place, at = content["place"], content["at"]
-    except UNSOUND:
+        kept = read_body(name, int(number), body)
+        texts = [] if kept.pin is None else [kept.pin.place, kept.pin.by]
+        times = [] if kept.pin is None else [kept.pin.at]
+        if kept.label is not None:
+            texts.append(kept.label.by)
+            times.append(kept.label.at)
+            check_label(kept.label.name)
+    except (*UNSOUND, HoldfastError):
         return "it is no pin"
-    if type(place) is not str or len(place) > _PLACE_CHARS_MAX or not place.isprintable():
+    if not kept.is_kept or not all(map(_is_line, texts)):
         return "it is no pin"
-    return time_problem(at)
+    return next(filter(None, map(time_problem, times)), "")
+
+
+def _is_line(text: object) -> bool:
+    return type(text) is str and len(text) <= _PLACE_CHARS_MAX and text.isprintable()
 
 
 class RecordsReader(Protocol):
     """Reads the lines of a part of an export."""
 
     def lines(self, name: str) -> Iterator[bytes]: ...
-
-
-class ExportedPin(NamedTuple):
-    """A pin of an own event of a run, as it is to be here."""
-
-    run: str
-    seq: int
-    place: str
-    at: float
 
 
 class BroughtRecords:
@@ -254,7 +267,7 @@ class BroughtRecords:
         self._reader = reader
         self._about = manifest.records
         self.pinned = 0
-        """How many pins were made that were not here."""
+        """How many pins and labels were made that were not here."""
 
     def facts(self, names: Mapping[str, str] = MappingProxyType({})) -> Iterator[Fact]:
         """The facts; ``names`` are those that the exported runs have here."""
@@ -273,27 +286,22 @@ class BroughtRecords:
             if space_of(key) == SETTLEMENTS:
                 self._session.store.put_record(SETTLEMENTS, key.partition("/")[2], body, revision=0)
 
-    def pins(self, run: str, name: str) -> Iterator[ExportedPin]:
-        """The pins of a run's own events that are not here; ``name`` is the run's name here."""
+    def pins(self, run: str, name: str) -> Iterator[Kept]:
+        """The pins and labels of a run's own events that are not here; ``name`` is the run's name here."""
         for key, body in self._lines():
             owner, _, seq = key.partition("/")[2].rpartition("@#")
-            here = f"{name}@#{seq}"
-            if (
-                space_of(key) != PINS
-                or owner != run
-                or find_sound(self._session.store, PINS, here) is not None
-            ):
+            if space_of(key) != PINS or owner != run:
                 continue
-            pin = loads(body)
-            place = pin["place"]
-            if place.startswith(f"{run}@"):
-                place = name + place[len(run) :]
-            yield ExportedPin(name, int(seq), place, pin["at"])
+            brought = renamed(read_body(run, int(seq), body), name)
+            record = find_sound(self._session.store, PINS, key_of(name, brought.seq))
+            here = Kept(name, brought.seq) if record is None else kept_in(record)
+            if merged(here, brought) != here:
+                yield brought
 
     def make_pins(self, run: str, name: str) -> None:
-        """Pin these events, which are here. Durable on return."""
+        """Keep these events, which are here. Durable on return."""
         for one in self.pins(run, name):
-            made = pins.pin(self._session.store, one.run, one.seq, one.place, one.at)
+            made = pins.keep(self._session.store, name, one.seq, partial(merged, brought=one))
             self.pinned += made is not None
 
     def _lines(self) -> Iterator[tuple[str, bytes]]:

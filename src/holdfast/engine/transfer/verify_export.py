@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from orjson import loads
 
@@ -33,6 +33,7 @@ from holdfast.limits import BLOB_SIZE_BYTES_MAX, EXPORT_MANIFEST_BYTES_MAX
 from holdfast.model.event_fields import blob_fields, blobs_named, filled
 from holdfast.model.events import Event, Kind, Links, covers_from, is_intact
 from holdfast.model.exports import ExportedRun, Manifest
+from holdfast.model.named_tuple import NamedTuple
 
 
 class ExportReader(Protocol):

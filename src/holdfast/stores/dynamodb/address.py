@@ -1,10 +1,11 @@
 """The table that a ``dynamodb://`` URL names. It knows no driver, so that naming a store imports none."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from holdfast.errors import BadUrl
+from holdfast.model.named_tuple import NamedTuple
 
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")

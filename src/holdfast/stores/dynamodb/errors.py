@@ -4,11 +4,12 @@ The invariant: no exception of botocore leaves this package, and a write with a 
 as one that did not happen.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from botocore import exceptions as boto
 
 from holdfast.errors import AccessDenied, StoreError, StoreMissing, StoreUnavailable, Throttled
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.dynamodb.address import Target
 
 THROTTLED: Final = frozenset(

@@ -160,10 +160,7 @@ class DynamoStore:
     def acquire(
         self, run: str, *, at: float, lease_s: float, over: Lease | None = None, above: int = 0
     ) -> Grant:
-        grant, row = leases.acquire(self._table, run, at=at, lease_s=lease_s, over=over, above=above)
-        if row is not None:
-            self._appender.remember(run, row["journal"])
-        return grant
+        return leases.acquire(self._table, run, at=at, lease_s=lease_s, over=over, above=above)
 
     def accept_loss(self, run: str) -> int:  # noqa: ARG002 - the service answers for what it acknowledged
         self._table.check()

@@ -4,13 +4,14 @@ It knows libpq's URLs; it connects to nothing. The invariant: a password is used
 """
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.errors import BadUrl
+from holdfast.model.named_tuple import NamedTuple
 
 SCHEMA: Final = "holdfast"
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -5,6 +5,8 @@ synchronously by default, or an error was raised. A transaction pooler lends a s
 transaction, so session settings do not last: there every transaction starts with them (``prelude``).
 """
 
+import select
+from functools import cached_property
 from typing import Any, Final
 
 import psycopg
@@ -12,17 +14,35 @@ from psycopg import sql as composing
 
 from holdfast import limits
 from holdfast.errors import NotDurable
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Append
 from holdfast.stores.postgres.address import Address
+
+
+class Posted(NamedTuple):
+    """Items that were sent and are not answered yet, and of how many runs they are."""
+
+    items: tuple[Append, ...]
+    runs: int
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection, and what is known of it beyond libpq."""
 
-    is_prepared = False
-    """Whether the statements of the hot path are prepared on it (``wire``)."""
-    posted: tuple[Append, ...] = ()
+    posted: Posted | None = None
     """What was sent on it and is not answered yet (``wire.append_pipeline``); then it is in pipeline mode."""
+
+    @cached_property
+    def prepared(self) -> set[bytes]:
+        """The names of our own statements that are prepared on it (``wire.append_statements``)."""
+        return set()
+
+    @cached_property
+    def readable(self) -> select.poll:
+        """Waits until the server says something. A signal's handler runs meanwhile."""
+        waiting = select.poll()
+        waiting.register(self.pgconn.socket, select.POLLIN)
+        return waiting
 
 
 SERVER_VERSION_MIN: Final = 140_000

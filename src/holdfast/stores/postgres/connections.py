@@ -44,7 +44,7 @@ from holdfast.stores.postgres.wire.append_pipeline import settled
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
-_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_BEGIN: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class Stage:
@@ -79,7 +79,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._prelude: Final = prelude(address)
+        self._prelude: Final = prelude(address).as_bytes(connection)
         self._idle.append(connection)
 
     @property
@@ -188,10 +188,13 @@ class Database:
     # -- transactions ----------------------------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:
-        """Start a transaction, with its settings if the session has none of its own."""
-        connection.execute(_BEGIN)
-        if self.polls:
-            connection.execute(self._prelude)
+        """Start a transaction."""
+        for statement in self.beginning():
+            connection.execute(statement)
+
+    def beginning(self) -> tuple[bytes, ...]:
+        """The statements that start a transaction, with its settings if the session has none of its own."""
+        return (_BEGIN, self._prelude) if self.polls else (_BEGIN,)
 
     def _transacted(
         self,
@@ -251,7 +254,7 @@ class Database:
             if not connection.posted:
                 _calm(connection)
             elif connection.closed:
-                self.flushed.keep(*connection.posted)  # its result will never be read
+                self.flushed.keep(*connection.posted.items)  # its result will never be read
         with self._mutex:
             self._lent -= 1
             if not (self.is_closed or (not is_calm and connection.closed)):
@@ -289,7 +292,7 @@ class Database:
                 try:
                     self.flushed.keep(*settled(connection))
                 except psycopg.Error:
-                    self.flushed.keep(*connection.posted)
+                    self.flushed.keep(*connection.posted.items)
             connection.close()
 
     def _refuse(self) -> NoReturn:

@@ -63,71 +63,8 @@ SET_FENCES: Final = _bound(shared.SET_FENCES)
 
 # -- events --------------------------------------------------------------------------------------------------
 
-# One item of an append, complete, by one statement: the run's row is the guard for everything else. It
-# returns the run as it was before, with an id if the item was accepted. The setting holds for the commit that
-# this statement is part of (SET LOCAL), so one connection serves both kinds of durability.
-_GUARDED: Final = (
-    "guarded AS (UPDATE runs SET head = %(head)s, status = coalesce(%(status)s, status), "
-    "status_crc = CASE WHEN %(status)s::text IS NULL THEN status_crc ELSE %(status_crc)s::bigint END, "
-    "revision = revision + CASE WHEN %(status)s::text IS NULL THEN 0 ELSE 1 END "
-    "WHERE run = %(run)s AND fence = %(fence)s AND head = %(after_seq)s"
-)
+# Appends are in ``wire.append_statements``.
 _INTO_EVENTS: Final = "INSERT INTO events (run, seq, at, kind, name, key, fence, body, crc, chain) "
-_WRITTEN: Final = (
-    "written AS (" + _INTO_EVENTS + "SELECT g.id, e.* FROM guarded g, unnest(%(seqs)s::bigint[], "  # noqa: S608 - constants
-    "%(ats)s::double precision[], %(kinds)s::text[], %(names)s::text[], %(keys)s::text[], "
-    "%(fences)s::bigint[], "
-    "%(bodies)s::bytea[], %(crcs)s::bigint[], %(chains)s::bigint[]) AS e)"
-)
-_SETTING: Final = "set_config('synchronous_commit', %(commit)s, true)"
-_NOTICE: Final = "(SELECT pg_notify(current_schema(), w.run) FROM waiting w, guarded WHERE w.run = %(run)s)"
-_OUTCOME: Final = "FROM runs r LEFT JOIN guarded g ON true WHERE r.run = %(run)s"
-_BEFORE: Final = f"SELECT g.id, r.head, {shared.LEASE}, {_SETTING}, {_NOTICE}"
-
-# The hot path: one event of a run. Returns the run if it was accepted, and nothing if refused; then the
-# reason is queried.
-APPEND_EVENT: Final = (
-    "WITH guarded AS (UPDATE runs SET head = $3 WHERE run = $1 AND fence = $2 AND head = $3 - 1 "  # noqa: S608 - constants
-    "RETURNING id) "
-    f"{_INTO_EVENTS}SELECT id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM guarded "
-    "RETURNING $1::text, set_config('synchronous_commit', $12, true), "
-    "(SELECT pg_notify(current_schema(), w.run) FROM waiting w WHERE w.run = $1)"
-)
-APPEND_EVENTS: Final = f"WITH {_GUARDED} RETURNING id), {_WRITTEN} {_BEFORE}, ARRAY[]::text[] {_OUTCOME}"
-# Referenced blobs are locked before they are counted: a concurrent deletion either waits and finds them
-# touched, or is waited for and makes them missing.
-APPEND_WITH_BLOBS: Final = (
-    "WITH referred AS MATERIALIZED (SELECT address FROM blobs WHERE address = ANY(%(referred)s::text[]) "  # noqa: S608 - constants
-    f"ORDER BY address FOR NO KEY UPDATE), {_GUARDED} "
-    "AND (SELECT count(*) FROM referred) = cardinality(%(referred)s::text[]) RETURNING id), "
-    f"{_WRITTEN}, "
-    "put AS (INSERT INTO blobs (address, touched_at, data) SELECT b.address, %(at)s, b.data FROM guarded, "
-    "unnest(%(addresses)s::text[], %(contents)s::bytea[]) AS b (address, data) "
-    "ON CONFLICT (address) DO UPDATE SET touched_at = greatest(blobs.touched_at, excluded.touched_at)), "
-    "touched AS (UPDATE blobs SET touched_at = greatest(touched_at, %(at)s) FROM guarded "
-    "WHERE address = ANY(%(referred)s::text[])), "
-    "consumed AS (DELETE FROM records USING guarded WHERE space = %(inbox)s "
-    "AND key = ANY(%(consumed)s::text[])) "
-    f"{_BEFORE}, ARRAY(SELECT address FROM referred) {_OUTCOME}"
-)
-# The same for many runs at once, one event each: the usual batch of concurrent runs. Rows are locked in the
-# common order.
-APPEND_MANY: Final = (
-    "WITH item AS MATERIALIZED (SELECT * "  # noqa: S608 - constants
-    "FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::double precision[], "
-    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bytea[], $10::bigint[], $11::bigint[]) "
-    "AS i (run, run_fence, seq, at, kind, name, key, fence, body, crc, chain)), "
-    "locked AS MATERIALIZED (SELECT id FROM runs WHERE run = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE), "
-    "guarded AS (UPDATE runs r SET head = i.seq FROM locked l, item i "
-    "WHERE r.id = l.id AND r.run = i.run AND r.fence = i.run_fence AND r.head = i.seq - 1 "
-    "RETURNING r.id, r.run), "
-    f"written AS ({_INTO_EVENTS}SELECT g.id, i.seq, i.at, i.kind, i.name, i.key, i.fence, i.body, i.crc, "
-    "i.chain "
-    "FROM guarded g JOIN item i ON i.run = g.run), "
-    "told AS MATERIALIZED (SELECT set_config('synchronous_commit', $12, true), "
-    "(SELECT count(pg_notify(current_schema(), w.run)) FROM waiting w JOIN guarded g ON g.run = w.run)) "
-    "SELECT g.run, told.* FROM told, guarded g"
-)
 LOCK_RUNS: Final = "SELECT 1 FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE"
 HEAD_AND_LEASE: Final = f"SELECT r.head, {shared.LEASE} FROM runs r WHERE r.run = %s"  # noqa: S608 - constants
 # Not a join: the planner would sort it, and so read all following events for every page.
@@ -154,6 +91,7 @@ TOUCH_BLOBS: Final = "UPDATE blobs SET touched_at = greatest(touched_at, %s) WHE
 LOCK_BLOBS: Final = (
     "SELECT address FROM blobs WHERE address = ANY(%s::text[]) ORDER BY address FOR NO KEY UPDATE"
 )
+FIND_BLOBS: Final = "SELECT address FROM blobs WHERE address = ANY(%s::text[])"
 GET_BLOBS: Final = "SELECT address, data FROM blobs WHERE address = ANY(%s::text[])"
 SCAN_BLOBS: Final = _bound(shared.SCAN_BLOBS)
 DELETE_BLOBS: Final = "DELETE FROM blobs WHERE address = ANY(%s::text[]) AND touched_at < %s"
@@ -164,7 +102,9 @@ GET_LEASE: Final = _bound(shared.GET_LEASE)
 TAKE_LEASE: Final = (
     "UPDATE runs r SET fence = greatest(fence, %s) + 1, owner = %s, beat = 0, since = %s, beat_at = %s, "  # noqa: S608 - constants
     "lease_s = %s "
-    f"WHERE run = %s AND (owner = '' OR (fence = %s AND beat = %s)) RETURNING {shared.LEASE}"
+    "WHERE run = %s AND (owner = '' OR (fence = %s AND beat = %s)) "
+    "RETURNING r.run, r.birth, r.created_at, r.status, r.body, r.origin, r.origin_seq, r.head, r.revision, "
+    f"{shared.LEASE}, {shared.QUEUE}, {shared.SUMS}"
 )
 # In the order in which appends lock their runs.
 BEAT: Final = (

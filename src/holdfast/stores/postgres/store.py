@@ -254,10 +254,11 @@ class PostgresStore:
 
         def take(connection: Connection) -> Grant:
             values = (above, self.owner, at, at, lease_s, run, fence, beat)
-            taken = connection.execute(sql.TAKE_LEASE, values).fetchone()
+            taken = connection.execute(sql.TAKE_LEASE, values, binary=True).fetchone()
             if taken is not None:
                 connection.execute(sql.NOTIFY, (run,))
-                return Grant(True, Lease(*taken))
+                row = judged_row(taken)
+                return Grant(True, row.lease, None if row.damage else row)
             found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
             return Grant(False, Lease() if found is None else Lease(*found))
 

@@ -65,6 +65,8 @@ class UnsyncedCommits:
 
     def cover(self, mark: int) -> None:
         """All up to the mark is safe."""
+        if mark == self._covered:
+            return  # the common case, without the lock
         with self._lock:
             self._covered = max(self._covered, mark)
             while self._items and self._items[0][0] <= mark:

@@ -12,20 +12,24 @@ leave a slot without a row. A new row never gets the number of a slot that misse
 finds a journal shorter than its slot says so before it writes.
 """
 
+import os
 from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import apsw
 
 from holdfast.errors import AcknowledgedLost
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.row_checksums import warn
 from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.statements import HEAD_OF_RUN, TOP_RUN
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _BODY: Final = Struct("<8sqqI")
 _HEAD: Final = Struct("<8sqqII")
@@ -59,7 +63,7 @@ class Head(NamedTuple):
 class Heads:
     """The slots of one store."""
 
-    def __init__(self, owners: Owners, database: Path) -> None:
+    def __init__(self, owners: Owners, database: "StrPath") -> None:
         self._owners = owners
         self._database = database
         self._places: dict[str, tuple[int, bytes, int]] = {}
@@ -73,7 +77,11 @@ class Heads:
         place = self._places.get(run)
         if place is not None:
             body = _BODY.pack(place[1], fence, seq, abs(chain))
-            self._owners.write(body + crc32(body, place[2]).to_bytes(4, "little"), place[0])
+            crc = crc32(body, place[2]).to_bytes(4, "little")
+            try:
+                os.pwrite(self._owners.fd, body + crc, place[0])
+            except OSError:
+                return
 
     def learn(self, run: str, number: int, birth: str) -> None:
         """This process takes the run, whose row has this number: from now on its slot notes the head.

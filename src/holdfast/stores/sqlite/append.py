@@ -22,16 +22,19 @@ from holdfast.model.store_rows import (
 from holdfast.stores.bounds import append_too_large, check_items
 from holdfast.stores.row_checksums import status_crc
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
+    APPEND_EVENTS,
     CONSUME_LETTER,
     HAS_BLOB,
     HEAD_AND_LEASE,
+    NUMBER_OF_RUN,
     PUT_BLOB,
     SET_STATUS,
     TOUCH_BLOB,
 )
+
+_new = tuple.__new__
 
 
 class Appender:
@@ -39,40 +42,57 @@ class Appender:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._numbers: dict[str, int] = {}
+        """The numbers of the runs' rows, as they were when they were looked up."""
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """See ``StorePort.append``.
+        """See ``StorePort.append``."""
+        if len(items) == 1 and (head := self._append_by_one_statement(items[0])):
+            return [_new(Appended, (head,))]
+        return self._commit(items)
 
-        One event of one run is one statement, without the layers of the general path.
-        """
-        if len(items) != 1:
-            return self._commit(items)
-        run, fence, after_seq, events, blobs, consumed, status, synced, _ = items[0]
-        if len(events) != 1 or status is not None or blobs or consumed or events[0].seq != after_seq + 1:
-            return self._commit(items)
-        seq, at, kind, name, key, event_fence, body, crc, chain = events[0]
-        if len(body) > limits.APPEND_SIZE_BYTES_MAX:
-            raise append_too_large(run, len(body))
+    def _append_by_one_statement(self, item: Append) -> int:  # noqa: C901, PLR0912 - calls cost more
+        """A few events of one run, without the layers of the general path. 0: nothing was written."""
+        run, fence, after_seq, events, blobs, consumed, status, synced, _ = item
+        count = len(events)
+        if not 0 < count <= len(APPEND_EVENTS) or blobs or consumed or status is not None:
+            return 0
+        size = seq = chain = 0
+        columns: list[object] = []
+        for seq, at, kind, name, key, event_fence, body, crc, chain in events:
+            after_seq += 1
+            if event_fence != fence or seq != after_seq:
+                return 0
+            size += len(body)
+            columns += (seq, at, kind, name, key, body, crc, chain)
+        if size > limits.APPEND_SIZE_BYTES_MAX:
+            raise append_too_large(run, size)
         database = self._database
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:
             try:
-                database.begin_turn()
+                if database.trouble or not database.locks.begins_turn():
+                    database.begin_turn()
                 connection = database.synced if synced else database.flushed
                 if not synced:
                     database.dirty = True  # before the commit: an interrupt may come right after it
                 try:
+                    number = self._numbers.get(run) or connection.execute(NUMBER_OF_RUN, (run,)).get
                     connection.execute(
-                        APPEND_EVENT,
-                        (seq, at, kind, name, key, event_fence, body, crc, chain, run, fence, after_seq),
+                        APPEND_EVENTS[count - 1], (run, number, fence, after_seq - count, *columns)
                     )
-                    written = connection.changes()
+                except apsw.ConstraintError:  # no such fence or head, or the number is that of an erased run
+                    self._numbers.pop(run, None)
+                    return 0
                 except apsw.Error as error:
                     raise database.translate(error, connection) from error
-                database.confirm(connection)
-                if written:
-                    if synced:
-                        database.heads.note(run, fence, seq, chain)
+                self._numbers[run] = number
+                if not database.guard.has_held():
+                    database.confirm(connection)
+                if synced:
+                    database.dirty = False
+                    database.heads.note(run, fence, seq, chain)
+                if database.waiters or database.wal_pages >= database.fold_at:
                     database.note_commit(synced=synced)
             finally:
                 try:
@@ -80,9 +100,7 @@ class Appender:
                     database.guard.allow_recovery()
                 except OSError as error:
                     database.locks.end_turn_late(error)
-        if not written:
-            return [_refusal_now(database, items[0])]
-        return [Appended(seq)]
+        return seq
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
         check_items(items)
@@ -95,7 +113,11 @@ class Appender:
                     self._database.heads.note(item.run, item.fence, outcome.head, item.events[-1].chain)
 
         # Noted within the turn: behind it another process could have deleted the run.
-        with self._database.write(synced=synced, then=note if synced else None) as connection:
+        database = self._database
+        with (
+            database.writing,
+            database.transaction(synced=synced, then=note if synced else None) as connection,
+        ):
             outcomes += [_apply(connection, item) for item in items]
         return outcomes
 
@@ -156,11 +178,3 @@ def _refusal(connection: apsw.Connection, item: Append, missing: tuple[str, ...]
     if head != item.after_seq:
         return Refusal("conflict", head, lease)
     return Refusal("missing", head, lease, missing) if missing else None
-
-
-@reread
-def _refusal_now(database: Database, item: Append) -> Refusal:
-    """Why the guarded statement wrote nothing; queried afterwards, outside its transaction."""
-    with database.read() as connection:
-        # If the reason is gone by now (another process moved the head in between), report a conflict.
-        return _refusal(connection, item, ()) or Refusal("conflict", item.after_seq, Lease(item.fence))

@@ -4,17 +4,32 @@ It knows pragmas; it knows no table. The invariant: a connection that leaves thi
 below, or an error was raised. SQLite ignores an unknown pragma silently, so setting alone proves nothing.
 """
 
-from pathlib import Path
-from typing import Final, Literal, NamedTuple
+import os
+from typing import TYPE_CHECKING, Final, Literal
 
 import apsw
 
 from holdfast import limits
 from holdfast.errors import NewerFormat, NotAStore, NotDurable
+from holdfast.model.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 APPLICATION_ID: Final = 0x484F4C44
 """'HOLD' in the file's header, so that ``file`` and we can recognise our databases."""
 FORMAT_VERSION: Final = 2
+
+
+def file_beside(module: str, name: str) -> str:
+    """The path of a file in the directory of a module."""
+    return os.path.join(os.path.dirname(module), name)
+
+
+def statements_in(path: str) -> str:
+    """The statements in a file of ours."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 class Shape(NamedTuple):
@@ -22,16 +37,16 @@ class Shape(NamedTuple):
 
     application_id: int
     version: int
-    schema: Path
+    schema: str
+    """The path of its file."""
 
 
-STORE: Final = Shape(APPLICATION_ID, FORMAT_VERSION, Path(__file__).with_name("schema.sql"))
+STORE: Final = Shape(APPLICATION_ID, FORMAT_VERSION, file_beside(__file__, "schema.sql"))
 
 SYNC_FULL: Final = 2
 SYNC_NORMAL: Final = 1
 _WAL_SIZE_BYTES_MAX: Final = 16_000_000
 
-_HEADER_BYTES: Final = 100
 _WAL: Final = b"\2\2"
 """What the header says of a file that keeps a WAL."""
 
@@ -53,7 +68,7 @@ SETTINGS: Final[dict[str, int | str]] = {
 }
 
 
-def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connection:
+def open_connection(path: "StrPath", role: Role, shape: Shape = STORE) -> apsw.Connection:
     """A connection to an existing file with its settings verified.
 
     May raise apsw.Error, NotDurable, NewerFormat.
@@ -68,32 +83,17 @@ def open_connection(path: Path, role: Role, shape: Shape = STORE) -> apsw.Connec
     return connection
 
 
-def bring_to_wal(path: Path, shape: Shape = STORE) -> None:
+def bring_to_wal(path: "StrPath", header: bytes, shape: Shape = STORE) -> None:
     """See that the file keeps a WAL. Called before the guard is taken. May raise apsw.Error.
 
     A change to WAL takes SQLite's exclusive lock. A store keeps a WAL from its beginning, but a foreign
     program may have changed that, or have died in the middle of it.
     """
-    if header_of(path)[18:20] != _WAL or path.with_name(f"{path.name}-journal").exists():
+    if header[18:20] != _WAL or os.path.exists(f"{path}-journal"):
         open_connection(path, "synced", shape).close()
 
 
-def header_of(path: Path) -> bytes:
-    """The first bytes of the file, as they are.
-
-    Not with ``open``: closing a plain descriptor would drop the locks that another connection of this process
-    holds on the same file; SQLite's own file layer knows about that. And not with a connection: one that
-    ignores the WAL calls the file corrupt when a checkpoint was cut off, and one that reads it would fold in
-    the WAL of a stranger.
-    """
-    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
-    try:
-        return file.xRead(_HEADER_BYTES, 0)
-    finally:
-        file.xClose()
-
-
-def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
+def settle(connection: apsw.Connection, path: "StrPath", role: Role) -> None:
     """Set what the role needs and read each setting back."""
     wanted = dict(SETTINGS)
     wanted["synchronous"] = SYNC_FULL if role == "synced" else SYNC_NORMAL
@@ -115,7 +115,7 @@ def settle(connection: apsw.Connection, path: Path, role: Role) -> None:
             )
 
 
-def check_version(version: int, path: Path, shape: Shape = STORE) -> None:
+def check_version(version: int, path: "StrPath", shape: Shape = STORE) -> None:
     """Refuse a format that this code does not know."""
     if version > shape.version:
         raise NewerFormat(
@@ -124,7 +124,7 @@ def check_version(version: int, path: Path, shape: Shape = STORE) -> None:
         )
 
 
-def _check_identity(connection: apsw.Connection, path: Path, shape: Shape) -> None:
+def _check_identity(connection: apsw.Connection, path: "StrPath", shape: Shape) -> None:
     """Once more, through the WAL.
 
     The file's own header may not show yet what a newer Holdfast has changed.

@@ -5,8 +5,8 @@ single thread write at a time, the turn a single process; SQLite's busy timeout 
 There is one WAL, so a later synced commit makes earlier flushed ones durable, in order; ``dirty`` tracks it.
 
 The invariant: ``trouble`` is empty exactly while the next write may go straight ahead. Everything that could
-make a write lie (closed, forked, a transaction left open by an exception, an fsync that failed) sets it
-first. A write is acknowledged only if SQLite's locks held. A read returns only if the file held still.
+make a write lie (closed, forked, a deleted WAL, an open transaction, a failed fsync) sets it first. A write
+is acknowledged only if SQLite's locks held. A read returns only if the file held still.
 """
 
 import atexit
@@ -14,22 +14,23 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Condition
 from typing import Final, Literal, NoReturn, ParamSpec, TypeVar
 
 import apsw
 
 from holdfast import limits
-from holdfast.errors import ForkedHandle, HandleClosed, StoreBusy, StoreError, StoreUnavailable
+from holdfast.errors import ForkedHandle, HandleClosed, NotDurable, StoreBusy, StoreError, StoreUnavailable
 from holdfast.stores import own_files
 from holdfast.stores.sqlite import statements
 from holdfast.stores.sqlite.acknowledged_heads import Heads
 from holdfast.stores.sqlite.connection import STORE, Shape, bring_to_wal, open_connection
 from holdfast.stores.sqlite.errors import error_code, translated, translated_os, undecodable
+from holdfast.stores.sqlite.file_system import check_in_place
 from holdfast.stores.sqlite.locks import file_locks
 from holdfast.stores.sqlite.locks.file_locks import LOST, locks_of
-from holdfast.stores.sqlite.locks.guard import Guard
+from holdfast.stores.sqlite.locks.guard import Guard, header_of
+from holdfast.stores.sqlite.locks.inherited_connections import make_immortal
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.locks.reread import LOOKS_MAX, LostWhileReading
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
@@ -37,21 +38,22 @@ from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Trouble = Literal["", "closed", "forked", "open", "failed", "old"]
+Trouble = Literal["", "closed", "forked", "cut off", "open", "failed", "old"]
 
 _FOLD_PAGES: Final = 1_000
 """How long a WAL gets before it is folded into the file, in pages."""
 _TORN: Final = (apsw.SQLITE_BUSY_RECOVERY, apsw.SQLITE_PROTOCOL)
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
+_WAL_DELETED: Final = "its -wal file was deleted while this process had it open"
 _UNKNOWN: Final = f"{LOST}; it is not known whether this was written"
 
 
 class Database:
     """Connections, locks and the state between them. Internal to the package: verbs live in ``store``."""
 
-    def __init__(self, path: Path, owners: Owners, shape: Shape = STORE) -> None:
+    def __init__(self, path: str, owners: Owners, shape: Shape = STORE) -> None:
         self.path: Final = path
-        self.name: Final = str(path)
+        self.name: Final = path
         self.shape: Final = shape
         self.trouble: Trouble = ""
         self.dirty = False
@@ -78,8 +80,8 @@ class Database:
 
     @property
     def is_gone(self) -> bool:
-        """Whether this handle is closed, or belongs to the parent of this process."""
-        return self.trouble in ("closed", "forked")
+        """Whether this handle is closed, cut off, or belongs to the parent of this process."""
+        return self.trouble in ("closed", "forked", "cut off")
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -108,9 +110,24 @@ class Database:
             self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def confirm(self, connection: apsw.Connection) -> None:
-        """Right behind a commit: raise unless SQLite's locks kept foreign writers out until it was made."""
+        """Right behind a commit: raise unless it is in a file that can be found again.
+
+        That is, SQLite's locks kept foreign writers out until it was made, and the WAL was not deleted.
+        """
         if self.guard.is_lost:
             self._settle(connection)
+        if self.guard.is_wal_deleted:
+            self._rescue()
+
+    def _rescue(self) -> NoReturn:
+        """The WAL was deleted under us: bring what it holds into the file, and use this handle no more.
+
+        Not if ``-shm`` is gone, too, or there is a new WAL: another process may have gone on without us.
+        """
+        if not self.guard.is_index_deleted and not wal_size(self.path):
+            self.fold(apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self.trouble = "cut off"
+        self._refuse()
 
     def _settle(self, connection: apsw.Connection) -> None:
         """The locks were lost, perhaps while we wrote. No process of ours wrote since: we have the turn.
@@ -170,11 +187,7 @@ class Database:
             if connection.total_changes() != before:  # an empty commit writes nothing, so it syncs nothing
                 self.note_commit(synced=synced)
         finally:
-            try:
-                self.locks.end_turn()
-                self.guard.allow_recovery()
-            except OSError as error:
-                self.locks.end_turn_late(error)
+            self._end_turn(self.guard)
 
     @contextmanager
     def write(self, *, synced: bool, then: Callable[[], None] | None = None) -> Iterator[apsw.Connection]:
@@ -193,7 +206,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """The reading connection, alone among this process's threads; only inside what is ``reread``."""
+        """The reading connection, alone among threads; only inside what is ``reread``."""
         with self.looking:
             self.check_usable()
             stamp = self._stamp()
@@ -251,15 +264,7 @@ class Database:
 
     def check_in_place(self) -> None:
         """Refuse if the file was deleted or replaced: SQLite would write to one that none can open again."""
-        try:
-            if self.path.stat().st_ino == self._inode:
-                return
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            problem = f"it cannot be looked at whether the file is still in its place: {error.strerror}"
-            raise StoreUnavailable(store=self.name, problem=problem) from error
-        raise StoreUnavailable(store=self.name, problem="the file was moved or deleted while it was open")
+        check_in_place(self.path, self._inode)
 
     # -- folding the WAL -------------------------------------------------------------------------------------
 
@@ -326,14 +331,18 @@ class Database:
 
     def close(self) -> None:
         """Sync what was flushed, then let go of the connections; idempotent."""
-        if self.is_gone:
+        if self.trouble in ("closed", "forked"):
             return
         try:
-            self.sync()
-            self.fold_at_end()
+            if self.trouble != "cut off":
+                self.sync()
+                self.fold_at_end()
+        except NotDurable:
+            if os.path.exists(self.path):  # else the whole store was deleted
+                raise
         finally:
             with file_locks.opening, self.writing, self.looking:
-                if not self.is_gone:  # else another thread was faster
+                if self.trouble not in ("closed", "forked"):  # else another thread was faster
                     self.trouble = "closed"
                     for connection in (self.reading, self.flushed, self.synced):
                         connection.close()
@@ -413,6 +422,9 @@ class Database:
         self._is_old = False
 
     def _refuse(self) -> NoReturn:
+        if self.trouble == "cut off":
+            advice = f"start again; `holdfast doctor --store {self.name}` says if something is missing"
+            raise NotDurable(store=self.name, problem=_WAL_DELETED, advice=advice)
         if self.trouble == "forked":
             raise ForkedHandle(what=f"store {self.name}", opened_by=self.opened_by, used_by=os.getpid())
         raise HandleClosed(what=f"store {self.name}")
@@ -422,15 +434,16 @@ class Database:
     def _open(self) -> Guard:
         """Open the connections behind the guard; the caller has the turn. apsw.Error, OSError, StoreError."""
         if not self.locks.members:
-            bring_to_wal(self.path, self.shape)
+            bring_to_wal(self.path, header_of(self.path), self.shape)
         guard = self.locks.join()
         opened: list[apsw.Connection] = []
         try:
-            for role in ("synced", "flushed", "reading"):
-                opened.append(open_connection(self.path, role, self.shape))  # noqa: PERF401 - some may be open when one fails
+            for role in ("synced", "flushed", "reading"):  # in a loop: some may be open when one fails
+                opened.append(open_connection(self.path, role, self.shape))  # noqa: PERF401
             for connection in opened[:2]:
                 connection.set_wal_hook(self._note_wal)
-            self._inode = self.path.stat().st_ino
+            guard.watch_wal()
+            self._inode = os.stat(self.path).st_ino
             self.synced, self.flushed, self.reading = opened
             self._is_old = self._reads_old = is_old(self.synced, self.shape)
             if self._is_old:
@@ -462,23 +475,10 @@ class Database:
                 connection.close()
         else:
             self.locks.refuse_from_now_on()
-            _make_immortal(connections)
+            make_immortal(connections)
 
 
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()
-
-
-def _make_immortal(connections: tuple[apsw.Connection, ...]) -> None:
-    """Keep the objects from ever being finalized, also when the interpreter exits.
-
-    Finalizing closes the connection. Closing one that was in a transaction when the fork happened undoes that
-    transaction in the memory that the parent shares with us. The interpreter clears module globals at exit,
-    but not an object with one reference too many.
-    """
-    import ctypes
-
-    for connection in connections:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _disown_after_fork() -> None:
@@ -492,9 +492,6 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _fold_at_exit() -> None:
-    """Most programs never close their store: fold their WAL, so that they leave one file.
-
-    Not closed, only tidied: the program's own exit handlers may still have something to record.
-    """
+    """Most programs never close their store: fold their WAL. Exit handlers may still record something."""
     for database in tuple(_opened):
         database.fold_at_end()

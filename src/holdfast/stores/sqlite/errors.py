@@ -6,8 +6,7 @@ apsw exception leaves this package, and a failed write is never reported as one 
 
 import errno
 import os
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
@@ -20,6 +19,9 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _NO_WRITING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -69,7 +71,7 @@ MAPPED: Final[dict[type[apsw.Error], type[StoreError]]] = {
 }
 
 
-def translated(error: apsw.Error, path: Path, *, system_errno: int = 0) -> StoreError:
+def translated(error: apsw.Error, path: "StrPath", *, system_errno: int = 0) -> StoreError:
     """The StoreError for a SQLite error about the file at ``path``, with its cause set."""
     found = MAPPED.get(type(error), StoreUnavailable)
     if found is StoreUnavailable and system_errno in _NO_SPACE:
@@ -84,7 +86,7 @@ def translated(error: apsw.Error, path: Path, *, system_errno: int = 0) -> Store
     return made.because(error)
 
 
-def translated_os(error: OSError, path: Path) -> StoreError:
+def translated_os(error: OSError, path: "StrPath") -> StoreError:
     """The StoreError for a file system error about ``path`` or its directory, with its cause set."""
     found: type[StoreError] = StoreUnavailable
     if error.errno in _NO_SPACE:
@@ -94,7 +96,7 @@ def translated_os(error: OSError, path: Path) -> StoreError:
     return found(store=str(path), problem=str(error)).because(error)
 
 
-def undecodable(error: UnicodeDecodeError, path: Path) -> Corrupt:
+def undecodable(error: UnicodeDecodeError, path: "StrPath") -> Corrupt:
     """The error for stored text that is not valid UTF-8 any more."""
     return Corrupt(store=str(path), problem=f"a text column does not decode: {error}").because(error)
 
@@ -104,6 +106,8 @@ def error_code(error: apsw.Error) -> int:
     return getattr(error, "extendedresult", 0)
 
 
-def is_writable(path: Path) -> bool:
+def is_writable(path: "StrPath") -> bool:
     """Whether this process may write the file and create files beside it."""
-    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    return os.access(os.path.dirname(path), os.W_OK) and (
+        not os.path.exists(path) or os.access(path, os.W_OK)
+    )

@@ -5,17 +5,19 @@ on it.
 """
 
 import os
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.stores.own_files import ENDS
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 ROOT: Final = 0
 _LOGS: Final = ("-wal", "-journal")
 """What SQLite brings into the database when it opens it: then it lies in a file of this user's."""
 
 
-def other_owner(database: Path, *, brought_by: int | None = None) -> str:
+def other_owner(database: "StrPath", *, brought_by: int | None = None) -> str:
     """Another user than this one who owns a file of the store, or its directory; empty where there is none.
 
     The directory may be root's, like ``/tmp``. Under sudo, files of the user who called it count as one's
@@ -24,15 +26,15 @@ def other_owner(database: Path, *, brought_by: int | None = None) -> str:
     if not hasattr(os, "geteuid"):  # Windows has no such owners, and a profile belongs to one user
         return ""
     own = _own()
-    uids = [_owner(database.with_name(database.name + end)) for end in ENDS]
+    uids = [_owner(f"{database}{end}") for end in ENDS]
     for uid in (*uids, brought_by):
         if uid is not None and uid not in own:
             return _name(uid)
-    uid = _owner(database.parent)
+    uid = _owner(os.path.dirname(database))
     return "" if uid is None or uid in own | {ROOT} else _name(uid)
 
 
-def log_owner(database: Path) -> int | None:
+def log_owner(database: "StrPath") -> int | None:
     """Another user who owns a log beside the database; to be asked before that is opened.
 
     Afterwards it is too late: the database holds what the log held, and for root SQLite changes the file's
@@ -42,7 +44,7 @@ def log_owner(database: Path) -> int | None:
         return None
     own = _own()
     for end in _LOGS:
-        uid = _owner(database.with_name(database.name + end))
+        uid = _owner(f"{database}{end}")
         if uid is not None and uid not in own:
             return uid
     return None
@@ -54,9 +56,9 @@ def _own() -> set[int]:
     return {uid, int(called_by)} if uid == ROOT and called_by.isdecimal() else {uid}
 
 
-def _owner(place: Path) -> int | None:
+def _owner(place: "StrPath") -> int | None:
     try:
-        return place.lstat().st_uid
+        return os.lstat(place).st_uid
     except FileNotFoundError:
         return None
 

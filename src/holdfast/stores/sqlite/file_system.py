@@ -4,11 +4,16 @@ It knows names of file systems; it knows nothing of SQLite. ``filesystem_of`` is
 ``/proc/self/mountinfo``; without such a file the answer is unknown, which refuses nothing.
 """
 
+import os
 import re
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+from holdfast.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+_MOUNTINFO: Final = "/proc/self/mountinfo"
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 NETWORK: Final = frozenset(
@@ -46,10 +51,11 @@ def filesystem_of(mountinfo_text: str, path: str) -> str:
     return found
 
 
-def filesystem_at(path: Path) -> str:
+def filesystem_at(path: "StrPath") -> str:
     """The type of the file system that holds a path on this machine; empty if it is unknown."""
     try:
-        text = _MOUNTINFO.read_text(errors="surrogateescape")
+        with open(_MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
     except OSError:
         return ""
     return filesystem_of(text, str(path))
@@ -62,3 +68,16 @@ def _holds(mount_point: str, path: str) -> bool:
 def _unescaped(text: str) -> str:
     """The kernel writes blanks, tabs, newlines and backslashes of a mount point as octal."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def check_in_place(path: "StrPath", inode: int) -> None:
+    """Raise StoreUnavailable unless the file with this inode is still at its path."""
+    try:
+        if os.stat(path).st_ino == inode:
+            return
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problem = f"it cannot be looked at whether the file is still in its place: {error.strerror}"
+        raise StoreUnavailable(store=str(path), problem=problem) from error
+    raise StoreUnavailable(store=str(path), problem="the file was moved or deleted while it was open")

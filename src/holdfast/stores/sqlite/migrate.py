@@ -5,13 +5,12 @@ as empty. The first write migrates it, in one transaction: a kill leaves the one
 stay unchanged; they get their checksums when they are next written.
 """
 
-from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
 from holdfast.stores.row_checksums import meta_crc
-from holdfast.stores.sqlite.connection import STORE, Shape
+from holdfast.stores.sqlite.connection import STORE, Shape, file_beside, statements_in
 
 _ADDED: Final = (
     "ALTER TABLE events ADD COLUMN chain INTEGER NOT NULL DEFAULT 0",
@@ -29,7 +28,7 @@ _SHOWN: Final = {
     "records": "SELECT *, NULL AS crc FROM main.records",
     "meta": "SELECT *, '' AS store, NULL AS crc FROM main.meta",
 }
-VIEWS: Final = Path(__file__).with_name("views.sql")
+VIEWS: Final = file_beside(__file__, "views.sql")
 """The views for people, in this version."""
 
 
@@ -65,7 +64,7 @@ def migrate(connection: apsw.Connection) -> None:
     for statement in _ADDED:
         connection.execute(statement)
     seal_meta(connection)
-    connection.execute(VIEWS.read_text(encoding="utf-8"))
+    connection.execute(statements_in(VIEWS))
     connection.execute(f"PRAGMA user_version = {STORE.version}")
 
 

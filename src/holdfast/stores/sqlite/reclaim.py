@@ -4,8 +4,8 @@ It knows free pages, VACUUM and the WAL. The invariant: every step has its own t
 others can write in between, and a kill at any time leaves a sound store and some space to reclaim.
 """
 
-from pathlib import Path
-from typing import Any, Final
+import os
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -16,6 +16,9 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.repair.rewrite_wal import wal_size
 from holdfast.stores.sqlite.statements import FOLD_WAL, FREE_PAGES, REWRITE, SHRINK
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _LOOK_MS: Final = 200
 _PAUSE_S: Final = 0.05
@@ -71,8 +74,8 @@ def _step(database: Database, statement: str, *, wait_ms: int = int(BUSY_TIMEOUT
             connection.set_busy_timeout(int(BUSY_TIMEOUT_S * 1000))
 
 
-def _size(path: Path) -> int:
+def _size(path: "StrPath") -> int:
     try:
-        return path.stat().st_size + wal_size(path)
+        return os.stat(path).st_size + wal_size(path)
     except OSError as error:
         raise translated_os(error, path) from error

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import apsw
 
@@ -19,16 +19,19 @@ from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError, StoreReadO
 from holdfast.limits import VECTORS_MAX
 from holdfast.model.search import EVERYWHERE, SPACES, Document, Match, Query, Within
 from holdfast.stores.shared_sql import after_prefix
-from holdfast.stores.sqlite.connection import Shape
+from holdfast.stores.sqlite.connection import Shape, file_beside
 from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.reclaim import reclaimed
-from holdfast.stores.vector_search import IS_POSSIBLE, Nearest
+from holdfast.stores.vector_search import Nearest, is_possible
 
-SHAPE: Final = Shape(0x484F4C46, 1, Path(__file__).with_name("index.sql"))
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+SHAPE: Final = Shape(0x484F4C46, 1, file_beside(__file__, "index.sql"))
 _opening: Final = threading.Lock()
 """Threads of one process: file locks do not keep them apart."""
 _FILES: Final = ("", "-wal", "-shm")
@@ -62,12 +65,12 @@ _NOTES: Final = "SELECT name, value FROM notes WHERE name >= ?1 AND (?2 IS NULL 
 _FORGET_NOTES: Final = "DELETE FROM notes WHERE name >= ? AND name < ?"
 
 
-def index_path(store: Path) -> Path:
+def index_path(store: "StrPath") -> Path:
     """The path of a store's index."""
-    return store.with_name(store.name + "-search")
+    return Path(f"{store}-search")
 
 
-def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
+def find_index(store: "StrPath", owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
     """The index beside a store, created if it is missing or damaged; None if it cannot be opened.
 
     With ``makes`` off nothing is deleted: a damaged one raises its error.
@@ -89,7 +92,7 @@ def find_index(store: Path, owners: Owners, *, makes: bool = True) -> "SqliteInd
     return None
 
 
-def throw_away(store: Path, owners: Owners, lost: "SqliteIndex | None", *, is_damaged: bool) -> bool:
+def throw_away(store: "StrPath", owners: Owners, lost: "SqliteIndex | None", *, is_damaged: bool) -> bool:
     """Remove the files of an index; returns whether they are gone. Other users notice at their next request.
 
     If it ``is_damaged``, only that one: another process may have found the same damage, and recreated it. The
@@ -155,7 +158,7 @@ class SqliteIndex:
     def __init__(self, path: Path, owners: Owners) -> None:
         self.path: Final = path
         try:
-            self._database: Final = Database(path, owners, SHAPE)
+            self._database: Final = Database(str(path), owners, SHAPE)
         except apsw.Error as error:
             raise translated(error, path) from error
         except OSError as error:
@@ -246,7 +249,7 @@ class SqliteIndex:
     def find_near(
         self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str] = ()
     ) -> list[Match]:
-        if not IS_POSSIBLE or not vector:
+        if not is_possible() or not vector:
             return []
         with self._loading:
             nearest = self._loaded(space, model)

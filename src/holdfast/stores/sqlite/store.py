@@ -8,8 +8,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 from orjson import dumps
@@ -33,7 +32,7 @@ from holdfast.model.store_rows import (
     inbox_space,
 )
 from holdfast.stores import bounds, row_checksums
-from holdfast.stores.row_checksums import judged_row
+from holdfast.stores.row_checksums import as_bytes, as_text, judged_row, raw_run_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
 from holdfast.stores.sqlite.create import ensure_store
@@ -42,26 +41,20 @@ from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
 from holdfast.stores.sqlite.locks.reread import reread
-from holdfast.stores.sqlite.reclaim import reclaimed
-from holdfast.stores.sqlite.repair.doctor import (
-    as_bytes,
-    as_text,
-    examined,
-    raw_run_row,
-)
-from holdfast.stores.sqlite.search_index import SqliteIndex, find_index, index_path, throw_away
 from holdfast.stores.sqlite.wait import wait_for_change
 
-_QUOTED: Final = str.maketrans(
-    {"%": "%25", "?": "%3F", "#": "%23"}
-)  # the rest of a URL is for people to read
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite.search_index import SqliteIndex
+
+_QUOTED: Final = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
+"""The rest of a URL is for people to read."""
 
 
 class SqliteStore:
     """A store in one file on a local disk; created if it does not exist. Implements ``StorePort``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Final = Path(os.path.realpath(path))
+        self.path: Final = os.path.realpath(path)
         try:
             ensure_store(self.path)
             self._owners: Final = hold(self.path)
@@ -84,7 +77,7 @@ class SqliteStore:
 
     @property
     def url(self) -> str:
-        return f"sqlite:///{str(self.path).translate(_QUOTED)}"
+        return f"sqlite:///{self.path.translate(_QUOTED)}"
 
     @property
     def owner(self) -> str:
@@ -407,12 +400,17 @@ class SqliteStore:
     # -- the rest --------------------------------------------------------------------------------------------
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
-        return wait_for_change(self._database, cursors, timeout_s=timeout_s)
+        changed = wait_for_change(self._database, cursors, timeout_s=timeout_s)
+        if not changed:  # a file that was deleted never changes, and can still be read
+            self._database.check_in_place()
+        return changed
 
     def sync(self) -> None:
         self._database.sync()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
+        from holdfast.stores.sqlite.reclaim import reclaimed
+
         of_index = 0
         try:
             index = self.find_index(makes=False)
@@ -424,7 +422,9 @@ class SqliteStore:
                 raise
         return of_index + reclaimed(self._database, thoroughly=thoroughly)
 
-    def find_index(self, *, makes: bool = True) -> SqliteIndex | None:
+    def find_index(self, *, makes: bool = True) -> "SqliteIndex | None":
+        from holdfast.stores.sqlite.search_index import find_index, index_path
+
         with self._indexing:
             if not makes and not index_path(self.path).exists():
                 return None
@@ -434,6 +434,8 @@ class SqliteStore:
             return self._index
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:
+        from holdfast.stores.sqlite.search_index import throw_away
+
         with self._indexing:
             if isinstance(because, StoreReadOnly):  # another process may be able to write it
                 return False
@@ -445,6 +447,8 @@ class SqliteStore:
             return thrown
 
     def examine(self) -> list[Finding]:
+        from holdfast.stores.sqlite.repair.doctor import examined
+
         return examined(self._database)
 
     @reread

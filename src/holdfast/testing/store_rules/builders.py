@@ -58,6 +58,13 @@ def revision_of(store: StorePort, run: str) -> int:
     return found.revision
 
 
+def head_of(store: StorePort, run: str) -> int:
+    """The head of a run that must exist."""
+    found = store.find_run(run)
+    assert found is not None, run
+    return found.head
+
+
 def append(store: StorePort, item: Append) -> int:
     """Append one item that must be accepted; returns the new head."""
     (outcome,) = store.append([item])

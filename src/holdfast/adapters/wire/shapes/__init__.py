@@ -3,10 +3,12 @@
 A shape is one endpoint of one protocol. A request that no shape takes is not journaled.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from holdfast.adapters.wire.shapes import gemini, ollama
 from holdfast.adapters.wire.shapes.anthropic import Messages
+from holdfast.adapters.wire.shapes.anthropic_vertex import RawPredict, StreamRawPredict
 from holdfast.adapters.wire.shapes.openai_api import (
     AgentCompletions,
     ChatCompletions,
@@ -25,12 +27,15 @@ _GEMINI: Final = (
 )
 _OLLAMA: Final = (ollama.Chat(), ollama.Generate(), ollama.Embed(), ollama.Embeddings())
 
-SHAPES: Final[tuple[Shape, ...]] = (*_OLLAMA, *_OPENAI, Messages(), *_GEMINI)
+_ANTHROPIC: Final = (Messages(), RawPredict(), StreamRawPredict())
+
+SHAPES: Final[tuple[Shape, ...]] = (*_OLLAMA, *_OPENAI, *_ANTHROPIC, *_GEMINI)
 """The first one that takes a path counts: one of Ollama's ends as one of OpenAI's."""
 
 READS: Final = (
     "/responses/input_tokens",
     "/messages/count_tokens",
+    "/count-tokens:rawPredict",
     ":countTokens",
     ":computeTokens",
     "/api/show",
@@ -38,6 +43,7 @@ READS: Final = (
 """Endpoints that only read, though the request is a POST: they change nothing and cost nothing."""
 
 
+@lru_cache
 def shape_of(path: str) -> Shape | None:
     """The shape of requests to this path; None if it is no model call."""
     return next((shape for shape in SHAPES if shape.takes(path)), None)

@@ -1,6 +1,6 @@
 """Bedrock's Converse, as ``boto3`` has it: requests, answers and events are plain data already.
 
-The content of a message is a list of blocks: text, reasoning, uses of tools. Its messages are not repaired.
+The content of a message is a list of blocks: text, reasoning, uses of tools.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any, Final
 from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.adapters.wire.shapes.shape import Chunk, Shape, WireSource
+from holdfast.core.llm.conversation.dialects import Bedrock
 from holdfast.core.llm.streams import Partial, complete_calls, is_whole
 
 _ENDS: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
@@ -149,6 +150,8 @@ class Converse(Shape):
     """A conversation."""
 
     name = "converse"
+    conversation = "messages"
+    dialect = Bedrock()
     content = "output"
 
 

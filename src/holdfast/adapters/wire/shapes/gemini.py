@@ -1,12 +1,13 @@
 """Gemini's protocol, of the Developer API and of Vertex AI: answers, streams of answers, embeddings.
 
-The model is in the path. The contents of a request have no ids of calls, so they are not repaired.
+The model is in the path.
 """
 
 from typing import Any
 
 from holdfast.adapters.wire.shapes.gemini_streams import ContentSource
 from holdfast.adapters.wire.shapes.shape import Chunk, Shape
+from holdfast.core.llm.conversation.dialects import Gemini
 
 
 class GenerateContent(Shape):
@@ -14,6 +15,8 @@ class GenerateContent(Shape):
 
     name = "generateContent"
     suffix = ":generateContent"
+    conversation = "contents"
+    dialect = Gemini()
     content = "candidates"
 
     def recorded(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class EmbedContent(GenerateContent):
 
     name = "embedContent"
     suffix = ":embedContent"
+    conversation = ""
     content = "embedding"
 
 
@@ -60,6 +64,7 @@ class BatchEmbedContents(GenerateContent):
 
     name = "batchEmbedContents"
     suffix = ":batchEmbedContents"
+    conversation = ""
     content = "embeddings"
 
 

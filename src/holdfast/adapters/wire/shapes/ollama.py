@@ -1,12 +1,10 @@
-"""Ollama's own protocol: chats and completions, which are streamed as lines of JSON, and embeddings.
-
-Its messages have no ids of calls, so they are not repaired.
-"""
+"""Ollama's own protocol: chats and completions, which are streamed as lines of JSON, and embeddings."""
 
 from typing import Any
 
 from holdfast.adapters.wire.shapes.ollama_streams import ChatSource, CompletionSource
 from holdfast.adapters.wire.shapes.shape import Chunk, Shape, WireSource
+from holdfast.core.llm.conversation.dialects import Ollama
 
 
 class Chat(Shape):
@@ -14,6 +12,8 @@ class Chat(Shape):
 
     name = "chat"
     suffix = "/api/chat"
+    conversation = "messages"
+    dialect = Ollama()
     content = "message"
     source: type[WireSource] | None = ChatSource
 
@@ -27,6 +27,7 @@ class Generate(Chat):
 
     name = "generate"
     suffix = "/api/generate"
+    conversation = ""
     content = "done"
     source = CompletionSource
 

@@ -11,6 +11,7 @@ from orjson import dumps
 
 from holdfast.adapters.wire.stream_decoders import Decoder, ServerSentEvents
 from holdfast.core.llm.conversation import tag_reasoning
+from holdfast.core.llm.conversation.dialects import Dialect
 from holdfast.core.llm.streams import Partial
 from holdfast.engine.sync_async import is_async
 
@@ -27,6 +28,8 @@ class Shape:
     """The end of its path."""
     conversation = ""
     """The field of a request with the conversation; empty if it has none that can be repaired."""
+    dialect: Dialect | None = None
+    """How the conversation is written, if not as OpenAI or Anthropic have it."""
     content = ""
     """The list in an answer that must not be empty."""
     source: "type[WireSource] | None" = None

@@ -1,8 +1,8 @@
 """Conversations that a provider accepts: finds what is wrong, repairs it, and prepares what a model gets.
 
 It understands three shapes, message by message: chat completions, items of the responses API, and content
-parts as in Anthropic's API. Everything here is pure and changes none of its arguments: a message that needs
-no change stays the same object.
+parts as in Anthropic's API; ``dialects`` writes others in these. Everything here is pure and changes none of
+its arguments: a message that needs no change stays the same object.
 """
 
 from holdfast.core.llm.conversation.message import Ask, Turn, is_message, read

@@ -1,9 +1,11 @@
 """Reads one message: the calls it makes, the results it brings, and its shape."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from orjson import JSONDecodeError, loads
+
+from holdfast.model.named_tuple import NamedTuple
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 ITEM_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}

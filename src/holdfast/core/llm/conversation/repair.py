@@ -8,7 +8,7 @@ ids change only after that, because pairing needs the ids that the results refer
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import dumps
 
@@ -24,6 +24,7 @@ from holdfast.core.llm.conversation.message import (
 from holdfast.core.llm.conversation.unanswered_calls import DOUBT, PLACEHOLDERS
 from holdfast.core.llm.conversation.validity import MENDABLE, validate
 from holdfast.core.text.value_text import one_line
+from holdfast.model.named_tuple import NamedTuple
 
 INVALID_JSON: Final = "INVALID_JSON"
 """The key of arguments that were no JSON object."""

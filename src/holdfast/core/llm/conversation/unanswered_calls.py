@@ -5,12 +5,13 @@ says that it is in doubt, or that it can be made again. For a call that never be
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.llm.conversation.message import Ask
 from holdfast.core.steps.identity import keyed
+from holdfast.model.named_tuple import NamedTuple
 
 DOUBT: Final = (
     "interrupted: the process ended before this call reported back; it is not known whether it happened"

@@ -5,9 +5,10 @@ A call must have one result: directly behind it (chat completions, content parts
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core.llm.conversation.message import Ask, Turn, has_arguments, is_empty, read
+from holdfast.model.named_tuple import NamedTuple
 
 MENDABLE: Final = frozenset(
     {
@@ -21,6 +22,10 @@ MENDABLE: Final = frozenset(
     }
 )
 """The problems that ``mend`` repairs. It cannot know what a nameless call or an unknown role meant."""
+
+_SAID: Final = Turn("plain")
+_TEXT_ROLES: Final = frozenset({"system", "developer", "user", "assistant"})
+_TEXT_FIELDS: Final = frozenset({"role", "content", "name"})
 
 
 class Problem(NamedTuple):
@@ -37,8 +42,21 @@ def validate(messages: Sequence[Any], *, continues: bool = False) -> list[Proble
 
     ``continues``: the provider has the messages before these, so a result may come without its call.
     """
-    judge = _Judge([read(message) for message in messages], continues=continues or _refers(messages))
-    return sorted([*_each(messages, judge.turns), *judge.problems()], key=lambda problem: problem.at)
+    turns = [_SAID if is_text(message) else read(message) for message in messages]
+    if all(turn is _SAID for turn in turns):
+        return []
+    judge = _Judge(turns, continues=continues or _refers(messages))
+    return sorted([*_each(messages, turns), *judge.problems()], key=lambda problem: problem.at)
+
+
+def is_text(message: Any) -> bool:
+    """Whether it is only a text of its role, as most messages are: nothing is wrong with it by itself."""
+    if type(message) is not dict:
+        return False
+    role, text = message.get("role"), message.get("content")
+    if type(role) is not str or type(text) is not str:
+        return False
+    return text != "" and role in _TEXT_ROLES and message.keys() <= _TEXT_FIELDS
 
 
 def open_turn(messages: Sequence[Any]) -> int:
@@ -65,6 +83,8 @@ def _refers(messages: Sequence[Any]) -> bool:
 def _each(messages: Sequence[Any], turns: Sequence[Turn]) -> Iterator[Problem]:
     """The problems of messages by themselves."""
     for index, (message, turn) in enumerate(zip(messages, turns, strict=True)):
+        if turn is _SAID:
+            continue
         if turn.why == "not_an_object":
             yield Problem(index, turn.why, f"it is {type(message).__name__}, not an object with a role")
         elif turn.why:
@@ -103,7 +123,10 @@ class _Judge:
 
     def problems(self) -> Iterator[Problem]:
         for index, turn in enumerate(self.turns):
-            if turn.shape == "items":
+            if turn is _SAID:
+                if self._waiting:
+                    yield from self._close()
+            elif turn.shape == "items":
                 yield from self._item(index, turn)
             elif turn.replies:
                 yield from self._results(index, turn)

@@ -7,9 +7,11 @@ the message, each as the list of its pieces), ``items`` (finished items of a res
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
+
+from holdfast.model.named_tuple import NamedTuple
 
 ENDED_WELL: Final = frozenset({"stop", "tool_calls", "function_call"})
 """The finish reasons of an answer that the model ended itself; ``length`` and the like cut it off."""

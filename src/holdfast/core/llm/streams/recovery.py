@@ -1,10 +1,11 @@
 """Decides what to do with an answer that was cut off: continue it, ask again, or keep it as it is."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from holdfast.core.llm.streams.joined_tries import prefill_of
 from holdfast.core.llm.streams.partial_answer import Partial, is_whole
+from holdfast.model.named_tuple import NamedTuple
 
 OnPartial = Literal["continue", "restart", "keep"]
 

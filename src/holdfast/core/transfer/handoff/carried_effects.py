@@ -9,13 +9,14 @@ the call with the same key: the same call at the same place of the program.
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import OPT_SORT_KEYS, dumps
 
 from holdfast.core.steps.arguments import NOT_GIVEN
 from holdfast.core.steps.call_difference import are_equal, is_same_by_value
 from holdfast.core.steps.data_difference import differing
+from holdfast.model.named_tuple import NamedTuple
 
 CARRIED: Final = frozenset({"once", "idempotent"})
 """Effects that another run must not make again.

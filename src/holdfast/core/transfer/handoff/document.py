@@ -4,7 +4,7 @@ What is too long or was pruned goes to ``left_out`` with a reason and an advice:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from orjson import loads
 
@@ -41,6 +41,7 @@ from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
 from holdfast.model.events import Event
 from holdfast.model.handoff import TELL, Loss, LossKind
+from holdfast.model.named_tuple import NamedTuple
 
 _SUMMARY_TOKENS: Final = 4_000
 _UNKNOWN: Final = "EffectUnknown"

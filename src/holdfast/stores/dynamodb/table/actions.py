@@ -6,8 +6,9 @@ words, ``status`` and ``owner`` among them.
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.dynamodb.table.keys import Key
 
 _NAME: Final = re.compile(r"#(\w+)")

@@ -27,7 +27,12 @@ STANDS: Final = f"{FENCE} AND #revision = :revision AND attribute_not_exists(#go
 def find_item(table: Table, run: str) -> Item | None:
     """The row's item, unless it is only the fence of a deleted run."""
     found = table.get(row_key(run))
-    return None if found is None or "gone" in found else known(table, found)
+    if found is None or "gone" in found:
+        table.known.forget(run)
+        return None
+    row = known(table, found)
+    table.known.keep(run, row)
+    return row
 
 
 def known(table: Table, item: Item) -> Item:

@@ -6,8 +6,9 @@ deletes no other bytes.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.dynamodb.table.actions import Action, put
 from holdfast.stores.dynamodb.table.keys import new_id, part_key, trash_key
 from holdfast.stores.dynamodb.table.table import Table

@@ -1,6 +1,7 @@
 """The only module that calls DynamoDB: transactions, batches, pages. ``client`` does the retries."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import Any, Final
 
 from holdfast.stores.dynamodb.address import Target
@@ -10,6 +11,7 @@ from holdfast.stores.dynamodb.s3_objects import Objects
 from holdfast.stores.dynamodb.table.actions import Action, decoded, encoded, projection
 from holdfast.stores.dynamodb.table.client import Line
 from holdfast.stores.dynamodb.table.keys import Key, new_id
+from holdfast.stores.dynamodb.table.known_rows import KnownRows
 
 Item = dict[str, Any]
 
@@ -27,7 +29,8 @@ class Table:
         self.target: Final = target
         self.line: Final = Line(table_service(target), target)
         self.objects: Final = Objects(target)
-        self._is_known = False
+        self.known: Final = KnownRows()
+        self._has_format = False
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +61,12 @@ class Table:
         request = {"TableName": self.target.table, **action.request}
         return self._ask("update_item", request) is not None
 
+    def updated(self, action: Action) -> Item | None:
+        """The item as such an update has left it; None if its condition does not hold."""
+        request = {"TableName": self.target.table, "ReturnValues": "ALL_NEW", **action.request}
+        answer = self._ask("update_item", request)
+        return None if answer is None else decoded(answer["Attributes"])
+
     def write_all(self, requests: Iterable[Mapping[str, Any]]) -> None:
         """Put and delete without conditions, any number, in any order: only for data that no reader sees."""
         for batch in _batches(requests, _WRITE_MAX):
@@ -76,6 +85,8 @@ class Table:
     # -- read ------------------------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Item | None:
+        if not self._has_format:
+            return self._check_format(key)
         request = {"TableName": self.target.table, "Key": encoded(key), "ConsistentRead": True}
         found = self._request("get_item", **request).get("Item")
         return None if found is None else decoded(found)
@@ -84,15 +95,23 @@ class Table:
         """The existing ones of these items, in any order; ``attributes`` must include the keys."""
         items: list[Item] = []
         shape: dict[str, Any] = {"ConsistentRead": True, **(projection(attributes) if attributes else {})}
+        if not self._has_format:
+            self._check_format()
         for batch in _batches((encoded(key) for key in wanted), _GET_MAX):
-            left: Any = {self.target.table: {"Keys": list(batch), **shape}}
-            for pause_s in self.line.patience():
-                answer = self._request("batch_get_item", RequestItems=left)
-                items += map(decoded, answer["Responses"].get(self.target.table, ()))
-                left = answer.get("UnprocessedKeys")
-                if not left:
-                    break
-                self.line.pause(pause_s)
+            items += self._got(batch, shape)
+        return items
+
+    def _got(self, keys: Sequence[Any], shape: Mapping[str, Any]) -> list[Item]:
+        """The existing items of one batch."""
+        items: list[Item] = []
+        left: Any = {self.target.table: {"Keys": list(keys), **shape}}
+        for pause_s in self.line.patience():
+            answer = self.line.ask(methodcaller("batch_get_item", RequestItems=left))
+            items += map(decoded, answer["Responses"].get(self.target.table, ()))
+            left = answer.get("UnprocessedKeys")
+            if not left:
+                break
+            self.line.pause(pause_s)
         return items
 
     def query(
@@ -184,12 +203,17 @@ class Table:
         return answer
 
     def _ask(self, verb: str, request: Mapping[str, Any]) -> Any:
-        if not self._is_known:
-            mark = {"TableName": self.target.table, "Key": encoded(MARK_KEY), "ConsistentRead": True}
-            found = decoded(self.line.ask(lambda client: client.get_item(**mark)).get("Item", {}))
-            check_format(found.get("format", FORMAT), self.target)
-            self._is_known = True
-        return self.line.ask(lambda client: getattr(client, verb)(**request))
+        if not self._has_format:
+            self._check_format()
+        return self.line.ask(methodcaller(verb, **request))
+
+    def _check_format(self, key: Key | None = None) -> Item | None:
+        """Read the table's format, and in the same request the item of this key. Raises NewerFormat."""
+        keys = [encoded(one) for one in (MARK_KEY, key if key != MARK_KEY else None) if one is not None]
+        found: dict[str, Item] = {item["pk"]: item for item in self._got(keys, {"ConsistentRead": True})}
+        check_format(found.get(MARK_KEY["pk"], {}).get("format", FORMAT), self.target)
+        self._has_format = True
+        return None if key is None else found.get(key["pk"])
 
 
 def _batches(things: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -6,9 +6,10 @@ fit.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.errors import TooLarge
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal, inbox_space
 from holdfast.stores.dynamodb.format_mark import FORMAT
 from holdfast.stores.dynamodb.table.actions import Action, delete, update
@@ -33,7 +34,6 @@ from holdfast.stores.dynamodb.verbs.events import event_actions
 from holdfast.stores.dynamodb.verbs.sweep import sweep_let_go
 from holdfast.stores.row_checksums import status_crc
 
-_JOURNALS_MAX: Final = 10_000
 _GUARD: Final = f"{FENCE} AND #head = :after AND #journal = :journal"
 
 
@@ -50,12 +50,11 @@ _NOTHING_SEEN: Final = ReadState({}, {})
 class Appender:
     """Appends for one handle.
 
-    Caches each run's journal, which changes only when a run is recreated or adopts.
+    A run's journal is remembered: it changes only when a run is recreated or adopts.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._journals: dict[str, str] = {}
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
         """See ``StorePort.append``."""
@@ -64,7 +63,7 @@ class Appender:
         outcomes: list[AppendOutcome] = []
         for group in self._groups(items):
             if len(group) > 1 and self._together(group):
-                outcomes += [Appended(_head(item)) for item in group]
+                outcomes += [self._appended(item) for item in group]
             else:
                 outcomes += [self._alone(item) for item in group]
         return outcomes
@@ -128,7 +127,7 @@ class Appender:
                 blobs = ()
             elif self._table.transact(actions):
                 sweep_let_go(self._table, read_state.letters.values())
-                return Appended(_head(item))
+                return self._appended(item)
             else:
                 # Without a reason to refuse it by now, try again with what was just read.
                 refused, read_state = self._look(item)
@@ -160,9 +159,7 @@ class Appender:
         """Why an item was refused; None if it would be accepted by now, with what was read for that."""
         row = find_item(self._table, item.run)
         if row is None:
-            self._journals.pop(item.run, None)
             return Refusal("unknown"), _NOTHING_SEEN
-        self.remember(item.run, row["journal"])
         if row["fence"] != item.fence:
             return Refusal("fenced", row["head"], lease_of(row)), _NOTHING_SEEN
         if row["head"] != item.after_seq:
@@ -176,21 +173,13 @@ class Appender:
         letters = {found["sk"][1:]: found for found in self._table.get_all(keys) if "stage" in found}
         return None, ReadState(known, letters)
 
-    def _journal(self, run: str) -> str | None:
-        known = self._journals.get(run)
-        if known is None:
-            row = find_item(self._table, run)
-            if row is None:
-                return None
-            known = row["journal"]
-            self.remember(run, known)
-        return known
+    def _appended(self, item: Append) -> Appended:
+        self._table.known.moved(item.run, _head(item))
+        return Appended(_head(item))
 
-    def remember(self, run: str, journal: str) -> None:
-        """The lease holder has read the row: its first append need not."""
-        if len(self._journals) >= _JOURNALS_MAX:
-            self._journals.clear()
-        self._journals[run] = journal
+    def _journal(self, run: str) -> str | None:
+        row = self._table.known.find(run) or find_item(self._table, run)
+        return None if row is None else row["journal"]
 
 
 def _head(item: Append) -> int:

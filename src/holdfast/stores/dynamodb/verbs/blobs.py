@@ -8,11 +8,12 @@ head, which deletes the marker. A crash in between leaves what the marker names,
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import Throttled
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob, BlobInfo
 from holdfast.stores.dynamodb.table.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.table.keys import SHARDS, blob_key, new_id, trash_key

@@ -32,12 +32,15 @@ def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
 
 def read_page(table: Table, run: str, after_seq: int, upto_seq: int | None, limit: int) -> list[Event]:
     """See ``StorePort.read_events``."""
-    row = find_item(table, run)
+    known = table.known.find(run)
+    row = known or find_item(table, run)
     while row is not None:
         items = islice(live_items(table, row, after_seq, upto_seq, page=limit), limit)
         events = [_event(table, item) for item in items]
         before, row = row, find_item(table, run)
-        if row is not None and _journal(row) == _journal(before):
+        # A row that was read some time ago may have had another head, or another void.
+        is_old = before is known and row is not None and not _is_as_known(row, before)
+        if row is not None and not is_old and _journal(row) == _journal(before):
             whole = [event for event in events if event is not None]
             if len(whole) == len(events):
                 return whole
@@ -78,6 +81,10 @@ def live_items(
 def is_void(void: Item, seq: int) -> bool:
     """Whether an event was replaced and not yet swept."""
     return void["after"] < seq <= void["upto"] and seq not in void["kept"]
+
+
+def _is_as_known(row: Item, known: Item) -> bool:
+    return all(row.get(name) == known.get(name) for name in ("head", "void"))
 
 
 def _journal(row: Item) -> tuple[str, int]:

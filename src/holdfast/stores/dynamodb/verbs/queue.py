@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast.model.store_rows import Lease, RunRow
 from holdfast.stores.dynamodb.table.actions import Action, check, delete, put, update
-from holdfast.stores.dynamodb.table.keys import due_key, due_run, held_key, ordered, row_key
+from holdfast.stores.dynamodb.table.keys import due_key, due_run, held_key, new_id, ordered, row_key
 from holdfast.stores.dynamodb.table.run_item import due_of, find_item, find_row, known, row_of
 from holdfast.stores.dynamodb.table.split_bodies import read_body
 from holdfast.stores.dynamodb.table.table import Item, Table
@@ -131,7 +131,7 @@ def _is_so(table: Table, note: Item, rows: dict[str, Item]) -> bool:
 
 
 def _take(table: Table, row: Item, lease: Lease) -> RunRow | None:
-    new = take_values(lease)
+    new = take_values(lease, new_id())
     seen = {"fence": row["fence"], "held_by": "", "journal": row["journal"], "due": row["due_at"]}
     when = f"{AS_SEEN} AND #due_at = :due"
     if not table.transact([update(row_key(_run(row)), TAKE, when, **seen, **new), *noted(row)]):

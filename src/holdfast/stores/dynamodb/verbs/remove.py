@@ -5,9 +5,10 @@ interrupted without harm: the marker stays, and ``reclaim`` continues.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.model.events import Event
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob, inbox_space
 from holdfast.stores.dynamodb.table.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.table.keys import (

@@ -41,7 +41,10 @@ def create_run(table: Table, row: RunRow, origin_revision: int) -> bool:
             update(row_key(row.origin), grows, "#revision = :revision", one=1, revision=origin_revision),
             put(fork_key(row.origin, row.run)),
         ]
-    return table.transact(actions)
+    if not table.transact(actions):
+        return False
+    table.known.keep(row.run, {**told, "fence": 0})  # unless a deleted run has left another one
+    return True
 
 
 def swap_run(table: Table, run: str, revision: int, status: str, body: bytes) -> bool:

@@ -9,9 +9,10 @@ the waiter as much, and the writers twice.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.clock import SystemClock
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Cursor, Cursors, inbox_space
 from holdfast.stores.dynamodb.table.keys import row_key
 from holdfast.stores.dynamodb.table.run_item import known

@@ -7,11 +7,12 @@ data, so an older or broken one is recreated; the store's own tables and their f
 """
 
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql as composing
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.create import LOCK

@@ -7,9 +7,10 @@ writes is one transaction.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, LiteralString, NamedTuple
+from typing import Any, Final, LiteralString
 
 from holdfast.errors import AccessDenied, StoreReadOnly
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.search import SPACES, Document, Match, Query, Within
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import Connection

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from math import log
-from typing import Final, NamedTuple
+from typing import Final
 
+from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.search import Query
 from holdfast.stores.postgres.wire.nul_escape import escaped
 

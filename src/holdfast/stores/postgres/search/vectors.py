@@ -16,7 +16,7 @@ from holdfast.model.search import EVERYWHERE, Match, Within
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.search.statements import narrowed
-from holdfast.stores.vector_search import IS_POSSIBLE, Nearest
+from holdfast.stores.vector_search import Nearest, is_possible
 
 _ADD: Final = (
     "INSERT INTO search_vectors (space, document, model, vector) SELECT %s, document, model, vector::{type} "
@@ -139,7 +139,7 @@ class InProcess:
     def near(
         self, space: str, vector: bytes, model: str, within: Within, *, limit: int, also: Sequence[str]
     ) -> list[Match]:
-        if not IS_POSSIBLE:
+        if not is_possible():
             return []
         values = {"space": space, "name": model, "model": model_of(model, vector), "max": VECTORS_MAX}
         with self._loading:

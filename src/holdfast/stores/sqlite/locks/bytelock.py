@@ -42,6 +42,11 @@ class Byte(Protocol):
         """
         ...
 
+    @property
+    def lock(self) -> Callable[[], object]:
+        """Locks it, or raises OSError if that is not possible now. On Linux not a Python function."""
+        ...
+
     def try_lock(self) -> bool:
         """Whether it could be locked now, or was already."""
         ...
@@ -72,6 +77,10 @@ if sys.platform == "win32":
         @property
         def unlock(self) -> Callable[[], object]:
             return partial(msvcrt.locking, self._fd, msvcrt.LK_UNLCK, 1)
+
+        @property
+        def lock(self) -> Callable[[], object]:
+            return partial(msvcrt.locking, self._fd, msvcrt.LK_NBLCK, 1)
 
         def try_lock(self) -> bool:
             try:
@@ -105,13 +114,15 @@ if sys.platform == "win32":
         """Nothing is held here."""
         return bytes
 
+    def shared_locker(fd: int, offset: int) -> Callable[[], object]:  # noqa: ARG001
+        """Nothing is held here."""
+        return bytes
+
+    FREE = b"--"
+
     def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
         """No loss is noticed here."""
         return bytes
-
-    def is_gone(answer: bytes) -> bool:  # noqa: ARG001
-        """No loss is noticed here."""
-        return False
 
     def others(fd: int, first: int, last: int) -> Iterator[bool]:  # noqa: ARG001
         """No other process is visible here."""
@@ -120,7 +131,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _FREE: Final = struct.pack("@h", fcntl.F_UNLCK)
+    FREE = struct.pack("@h", fcntl.F_UNLCK)
+    """How the answer to a query of ``mark`` begins if the lock is free: then this process has lost all its
+    POSIX locks on that file."""
 
     class FileByte:
         """A byte in a separate file."""
@@ -130,13 +143,20 @@ else:
             self._fd: int | None = None
 
         def try_lock(self) -> bool:
-            if self._fd is None:
-                self._fd = open_lock_file(self._path)
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._take()
             except BlockingIOError:
                 return False
             return True
+
+        @property
+        def lock(self) -> Callable[[], object]:
+            return self._take
+
+        def _take(self) -> None:
+            if self._fd is None:
+                self._fd = open_lock_file(self._path)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         @property
         def unlock(self) -> Callable[[], object]:
@@ -167,22 +187,27 @@ else:
     class DescriptorByte:
         """A byte of a shared file, locked for one descriptor. Only if ``NOTICES_LOSS``."""
 
-        __slots__ = ("_fd", "_lock", "_unlock")
+        __slots__ = ("_fd", "_lock", "_request", "_unlock")
 
         def __init__(self, fd: int, offset: int) -> None:
             self._fd = fd
-            self._lock = _request(fcntl.F_WRLCK, offset)
+            self._request = _request(fcntl.F_WRLCK, offset)
+            self._lock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, self._request)
             self._unlock = unlocker(fd, offset)
+
+        @property
+        def lock(self) -> Callable[[], object]:
+            return self._lock
 
         @property
         def unlock(self) -> Callable[[], object]:
             return self._unlock
 
         def try_lock(self) -> bool:
-            return _could_set(self._fd, self._lock)
+            return _could_set(self._fd, self._request)
 
         def is_taken(self) -> bool:
-            return _found(self._fd, self._lock)[0] != fcntl.F_UNLCK
+            return _found(self._fd, self._request)[0] != fcntl.F_UNLCK
 
         def close(self) -> None:
             pass
@@ -199,15 +224,15 @@ else:
         """A call that unlocks a byte. Not a Python function, so that no signal handler can run before it."""
         return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
+    def shared_locker(fd: int, offset: int) -> Callable[[], object]:
+        """A call that takes a shared lock on a byte, or raises OSError. Only where ``NOTICES_LOSS``."""
+        return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_RDLCK, offset))
+
     def mark(fd: int, offset: int) -> Callable[[], bytes]:
-        """Take a POSIX lock of this process on a byte; returns the query for ``is_gone``."""
+        """Take a POSIX lock of this process on a byte; returns the query whose answer may be ``FREE``."""
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, offset, os.SEEK_SET)
         ask: Callable[[], Any] = partial(fcntl.fcntl, fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, offset))
         return ask
-
-    def is_gone(answer: bytes) -> bool:
-        """Whether the queried lock is free: then this process has lost all its POSIX locks on that file."""
-        return answer[:2] == _FREE
 
     def others(fd: int, first: int, last: int) -> Iterator[bool]:
         """The locks of other descriptors and processes in a range; for each, whether it is a POSIX lock."""

@@ -14,14 +14,17 @@ import errno
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy, StoreUnavailable
+from holdfast.stores.sqlite.locks import guard
 from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.stores.sqlite.locks.owners import Owners
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 LOST: Final = (
     "this process has lost its locks on the file: some part of it has opened and closed the file by itself "
@@ -34,10 +37,12 @@ _POLL_S_MAX: Final = 0.005
 class FileLocks:
     """The locks of one file in this process."""
 
-    def __init__(self, path: Path, key: tuple[int, int], owners: Owners, *, of_search: bool) -> None:
+    def __init__(self, path: "StrPath", key: tuple[int, int], owners: Owners, *, of_search: bool) -> None:
         self.path: Final = path
         self._key: Final = key
         self.turn: Final = owners.turn(of_search=of_search)
+        self.take_turn: Callable[[], object] = self.turn.lock
+        """Keep all other processes out, or raise OSError. On Linux not a Python function."""
         self.end_turn: Callable[[], object] = self.turn.unlock
         """Give the turn back, or do nothing without it. Not a Python function, so that no signal handler can
         run before it. Where it raises OSError, the turn is still ours: see ``end_turn_late``."""
@@ -69,6 +74,19 @@ class FileLocks:
                 )
             SystemClock.sleep(wait_s)
             wait_s = min(2 * wait_s, _POLL_S_MAX)
+
+    def begins_turn(self) -> bool:
+        """Whether a turn could begin at once, without recovery by others: the common case, in two calls.
+
+        False if someone is in the way, or locks do not work now: ``begin_turn`` waits, or says why.
+        """
+        try:
+            self.take_turn()
+            if self.guard is not None:
+                self.guard.refuse_recovery()
+        except OSError:
+            return False
+        return True
 
     def _takes_turn(self) -> bool:
         try:
@@ -140,9 +158,9 @@ opening = threading.Lock()
 """Held while connections of a file are first opened or finally closed: one at a time in this process."""
 
 
-def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:
+def locks_of(path: "StrPath", owners: Owners, *, of_search: bool) -> FileLocks:
     """This process's locks of the file at a path; the caller holds ``opening``."""
-    status = path.stat()
+    status = os.stat(path)
     key = (status.st_dev, status.st_ino)
     if key in _inherited:
         raise StoreUnavailable(
@@ -155,6 +173,15 @@ def locks_of(path: Path, owners: Owners, *, of_search: bool) -> FileLocks:
     if found is None or not found.members:
         found = _registry[key] = FileLocks(path, key, owners, of_search=of_search)
     return found
+
+
+def header_of(path: "StrPath") -> bytes:
+    """The first bytes of the file, whether or not this process has it open. May raise OSError, StoreBusy."""
+    with opening:
+        status = os.stat(path)
+        found = _registry.get((status.st_dev, status.st_ino))
+        held = None if found is None or found.guard is None else found.guard.header()
+        return guard.header_of(path) if held is None else held
 
 
 def _keep_still_before_fork() -> None:

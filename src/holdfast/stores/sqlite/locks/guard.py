@@ -15,31 +15,39 @@ WAL; when it opens, it empties ``-shm``. So this module does three things, throu
 - **The stamp**: what ``-shm`` says about checkpoints. If it stays the same from before a read until after it,
   then what was read has not changed, whatever became of the lock that SQLite reads under.
 
+And it keeps an eye on the WAL, which a cleaning script may delete: SQLite would write on, to a file that no
+process can open again.
+
 The invariant: the descriptors are open before the first connection of this process and until after the last
-one. Closing them drops SQLite's locks, too. Where locks of descriptors do not exist (see ``bytelock``) this
-module holds nothing.
+one. Closing one drops the locks of *every* SQLite in this process. So it is closed only while it holds its
+guard lock: then none of them has the exclusive lock under which it deletes the WAL, and believes to have it
+still. Where locks of descriptors do not exist (see ``bytelock``) this module holds nothing.
 """
 
 import os
-import secrets
 import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import apsw
 
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite.locks.bytelock import (
+    FREE,
     NOTICES_LOSS,
-    is_gone,
     lock_alone,
     lock_shared,
     mark,
+    shared_locker,
     unlocker,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _OPEN_FIRST: Final = 0x4000_0002
 _OPEN_COUNT: Final = 510
@@ -53,37 +61,61 @@ _ATTEMPTED: Final = 128
 """Where the WAL-index names its WAL, and says how far a fold has begun, see "WAL-mode File Format"."""
 _UNNOTICED: Final = 1 << 40
 """Far behind the bytes that SQLite locks, and behind the end of any file."""
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_HEADER_BYTES: Final = 100
+_SAFELY: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = os.O_RDWR | _SAFELY
 _POLL_S: Final = 0.001
 
 
 class Guard:
     """The locks of this process on one database and on the index of its WAL. May raise OSError, StoreBusy."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: "StrPath") -> None:
         self._database = database
         self._fds: list[int] = []
-        self._index = -1
+        self._file = self._index = self._wal = -1
         self.users = 1
         self._counting = threading.Lock()
         self._ask: Callable[[], bytes] | None = None
+        self.refuse_recovery: Callable[[], object] = bytes
+        """As ``prevent_recovery``, but raises OSError instead of waiting. Not a Python function: faster."""
         self.allow_recovery: Callable[[], object] = bytes
         """Undo ``prevent_recovery``; does nothing where it was not called."""
-        self._offset = _UNNOTICED + secrets.randbelow(1 << 61)
+        self._offset = _UNNOTICED + (int.from_bytes(os.urandom(8), "big") >> 3)
         _guards.add(self)
         if not NOTICES_LOSS:
             return
         try:
-            file = self._open(database, 0)
-            _wait_for(partial(lock_shared, file, _OPEN_FIRST, _OPEN_COUNT), database)
+            self._file = self._open(database, _FLAGS)
+            _hold_open(self._file, database)
             # Not earlier: who has the exclusive lock may be about to delete it.
-            self._index = self._open(database.with_name(f"{database.name}-shm"), os.O_CREAT)
+            self._index = self._open(f"{database}-shm", _FLAGS | os.O_CREAT)
             _wait_for(partial(_use_index, self._index), database)
+            self.refuse_recovery = shared_locker(self._index, _RECOVERY)
             self.allow_recovery = unlocker(self._index, _RECOVERY)
             self.mark()
         except BaseException:
             self.abandon()
             raise
+
+    def watch_wal(self) -> None:
+        """Called when connections are open, and with them their WAL: from now on it is known if it goes."""
+        if NOTICES_LOSS and self._wal < 0:
+            self._wal = self._open(f"{self._database}-wal", os.O_RDONLY)
+
+    @property
+    def is_wal_deleted(self) -> bool:
+        """Whether the WAL that SQLite writes to has no name any more."""
+        return self._wal >= 0 and not os.fstat(self._wal).st_nlink
+
+    @property
+    def is_index_deleted(self) -> bool:
+        """Whether the same is true of ``-shm``."""
+        return self._index >= 0 and not os.fstat(self._index).st_nlink
+
+    def header(self) -> bytes | None:
+        """The first bytes of the database; None where nothing is held."""
+        return None if self._file < 0 else os.pread(self._file, _HEADER_BYTES, 0)
 
     def mark(self) -> None:
         """Set the probe, also again after it was lost; no connection of this process may write meanwhile."""
@@ -105,9 +137,17 @@ class Guard:
         if self._ask is None:
             return False
         try:
-            return is_gone(self._ask())
+            return self._ask()[:2] == FREE
         except OSError:
             return True
+
+    def has_held(self) -> bool:
+        """Whether neither the locks are lost nor the WAL is deleted, in one look; False if unknown."""
+        ask, wal = self._ask, self._wal
+        try:
+            return (ask is None or ask()[:2] != FREE) and (wal < 0 or os.fstat(wal).st_nlink > 0)
+        except OSError:
+            return False
 
     def stamp(self) -> bytes:
         """The same before and after something was read: then nothing of it was changed meanwhile."""
@@ -130,14 +170,45 @@ class Guard:
 
     def abandon(self) -> None:
         """Close the descriptors. In a forked child the parent keeps its locks until it closes its own."""
-        self._ask, self._index, self.allow_recovery = None, -1, bytes
+        self._ask, self.refuse_recovery, self.allow_recovery = None, bytes, bytes
+        self._file = self._index = self._wal = -1
         while self._fds:
             os.close(self._fds.pop())
 
-    def _open(self, path: Path, flags: int) -> int:
-        fd = os.open(path, _FLAGS | flags, 0o600)
+    def _open(self, path: "StrPath", flags: int) -> int:
+        fd = os.open(path, flags | _SAFELY, 0o600)
         self._fds.append(fd)
         return fd
+
+
+def header_of(path: "StrPath") -> bytes:
+    """The first bytes of a file that this process has no connection to. May raise OSError, StoreBusy.
+
+    Not with a connection: one that ignores the WAL calls the file corrupt when a checkpoint was cut off, and
+    one that reads it would fold in the WAL of a stranger.
+    """
+    if not NOTICES_LOSS:
+        return _header_by_sqlite(path)
+    fd = os.open(path, os.O_RDONLY | _SAFELY)
+    try:
+        _hold_open(fd, path)
+        return os.pread(fd, _HEADER_BYTES, 0)
+    finally:
+        os.close(fd)
+
+
+def _header_by_sqlite(path: "StrPath") -> bytes:
+    """Through SQLite's own file layer: it closes no descriptor while one of its connections holds a lock."""
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
+
+
+def _hold_open(fd: int, database: "StrPath") -> None:
+    """Keep every SQLite from the exclusive lock; wait for one that has it, in this process or another."""
+    _wait_for(partial(lock_shared, fd, _OPEN_FIRST, _OPEN_COUNT), database)
 
 
 def _use_index(fd: int) -> bool:
@@ -150,7 +221,7 @@ def _use_index(fd: int) -> bool:
     return lock_shared(fd, _INDEX_IN_USE, 1)
 
 
-def _wait_for(try_lock: Callable[[], bool], database: Path) -> None:
+def _wait_for(try_lock: Callable[[], bool], database: "StrPath") -> None:
     deadline = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
     while not try_lock():
         if SystemClock.monotonic() > deadline:
@@ -160,14 +231,14 @@ def _wait_for(try_lock: Callable[[], bool], database: Path) -> None:
         SystemClock.sleep(_POLL_S)
 
 
-def retire(path: Path) -> None:
+def retire(path: "StrPath") -> None:
     """Before a store replaces an empty file: another SQLite may have made that file, and have it open.
 
     When it next looked, it would find the WAL of the store beside its empty database, and delete it. So it
     may not look any more, as long as this process lives; when it opens the path again, it opens the store.
     May raise OSError, StoreBusy.
     """
-    if NOTICES_LOSS and path.exists():
+    if NOTICES_LOSS and os.path.exists(path):
         fd = os.open(path, _FLAGS)
         _retired.append(fd)
         _wait_for(partial(lock_alone, fd, _OPEN_FIRST, _OPEN_COUNT), path)

@@ -16,20 +16,22 @@ only if it holds no run.
 """
 
 import os
+import platform
 import re
-import secrets
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreBusy
 from holdfast.model.store_rows import Liveness
+from holdfast.stores.ending_process import alive_or_ending
 from holdfast.stores.sqlite.locks.bytelock import Byte, byte_at, open_lock_file, others
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _CREATION_BYTE: Final = 0
 _OFFSET_BITS: Final = 62
@@ -46,14 +48,14 @@ _HOST_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 class Owners:
     """The side file of one store in this process: its own byte, and probes of others'."""
 
-    def __init__(self, fd: int, path: Path) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, path: "StrPath") -> None:
+        self.fd = fd
         self._path = path
         self.stores = 0
         """How many open stores of this process rely on the lock."""
         self._inode = os.fstat(fd).st_ino
         self._offset, self._own = self._hold_a_byte()
-        host = _HOST_UNSAFE.sub("-", socket.gethostname())
+        host = _HOST_UNSAFE.sub("-", platform.node())
         self.name: Final = f"{os.getpid()}@{host}/{self._offset:x}.{self._inode}"
 
     # -- liveness --------------------------------------------------------------------------------------------
@@ -70,7 +72,7 @@ class Owners:
         if offset == _CREATION_BYTE or offset >= 1 << _OFFSET_BITS:
             return "unknown"
         try:
-            return "alive" if self._byte(offset).is_taken() else "dead"
+            return alive_or_ending(owner) if self._byte(offset).is_taken() else "dead"
         except OSError:
             return "unknown"
 
@@ -79,12 +81,12 @@ class Owners:
 
         It knows only format 1 and other locks.
         """
-        return any(others(self._fd, 1, _STORE_BYTE - 1))
+        return any(others(self.fd, 1, _STORE_BYTE - 1))
 
     @property
     def is_alone(self) -> bool:
         """Whether no other process is seen to have the store open."""
-        return next(others(self._fd, 1, _STORE_BYTE - 1), None) is None
+        return next(others(self.fd, 1, _STORE_BYTE - 1), None) is None
 
     # -- the turn --------------------------------------------------------------------------------------------
 
@@ -137,50 +139,50 @@ class Owners:
 
     def read(self, size: int, offset: int) -> bytes:
         """The bytes there; fewer at the end of the file."""
-        return os.pread(self._fd, size, offset)
+        return os.pread(self.fd, size, offset)
 
     def write(self, data: bytes, offset: int) -> None:
         """Write there, unsynced; does nothing if the disk refuses."""
         with suppress(OSError):
-            os.pwrite(self._fd, data, offset)
+            os.pwrite(self.fd, data, offset)
 
     def erase(self, size: int, offset: int) -> None:
         """Write zeros over any content there; they survive a power cut when it returns. May raise OSError."""
-        if os.pread(self._fd, size, offset).strip(b"\0"):
-            os.pwrite(self._fd, bytes(size), offset)
-            os.fsync(self._fd)
+        if os.pread(self.fd, size, offset).strip(b"\0"):
+            os.pwrite(self.fd, bytes(size), offset)
+            os.fsync(self.fd)
 
     @property
     def size(self) -> int:
         """How many bytes stand in the file."""
-        return os.fstat(self._fd).st_size
+        return os.fstat(self.fd).st_size
 
     def cut(self, size: int) -> None:
         """Cut the file after this many bytes; that survives a power cut on return. May raise OSError."""
-        os.ftruncate(self._fd, size)
-        os.fsync(self._fd)
+        os.ftruncate(self.fd, size)
+        os.fsync(self.fd)
 
     # -- the rest --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Release the byte, and with it every lock on the file."""
         self._own.close()
-        os.close(self._fd)
+        os.close(self.fd)
 
     def _byte(self, offset: int) -> Byte:
-        return byte_at(str(self._path), self._fd, offset)
+        return byte_at(str(self._path), self.fd, offset)
 
     def _hold_a_byte(self) -> tuple[int, Byte]:
         while True:
             # Random over a large range: a reused offset would make its dead owner look alive.
-            offset = 1 + secrets.randbelow((1 << _OFFSET_BITS) - 1)
+            offset = int.from_bytes(os.urandom(8), "big") >> (64 - _OFFSET_BITS) or 1
             byte = self._byte(offset)
             if byte.try_lock():
                 return offset, byte
 
     def _is_in_place(self) -> bool:
         try:
-            return self._path.stat().st_ino == self._inode
+            return os.stat(self._path).st_ino == self._inode
         except OSError:
             return False
 
@@ -189,19 +191,19 @@ _registry: dict[tuple[int, int], Owners] = {}
 _registry_lock = threading.Lock()
 
 
-def owners_of(database: Path) -> Owners:
+def owners_of(database: "StrPath") -> Owners:
     """This process's entry in the side file of a store, shared by all its handles. May raise OSError."""
-    path = database.with_name(database.name + "-owners")
+    path = f"{database}-owners"
     with _registry_lock:
         held = _registry.get(_identity_at(path))
         if held is not None:
             return held
-        fd = open_lock_file(str(path))
+        fd = open_lock_file(path)
         status = os.fstat(fd)
         return _registry.setdefault((status.st_dev, status.st_ino), Owners(fd, path))
 
 
-def hold(database: Path) -> Owners:
+def hold(database: "StrPath") -> Owners:
     """The owners of a database, for a store that is opened now."""
     owners = owners_of(database)
     with _registry_lock:
@@ -222,9 +224,9 @@ def let_go(owners: Owners, *, keeps_its_byte: bool) -> None:
             owners.close()
 
 
-def _identity_at(path: Path) -> tuple[int, int]:
+def _identity_at(path: "StrPath") -> tuple[int, int]:
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except FileNotFoundError:
         return (-1, -1)
     return (status.st_dev, status.st_ino)

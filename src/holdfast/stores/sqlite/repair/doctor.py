@@ -5,7 +5,6 @@ long check. It never repairs.
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +14,10 @@ import apsw
 from holdfast.clock import SystemClock
 from holdfast.errors import AcknowledgedLost, Corrupt
 from holdfast.model.events import Event, Links, uncovered
-from holdfast.model.store_rows import Finding, Record, RunRow
+from holdfast.model.store_rows import Finding, Record
 from holdfast.stores import row_checksums
 from holdfast.stores.bounds import partial_finding
+from holdfast.stores.row_checksums import as_text, raw_run_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.acknowledged_heads import digest
 from holdfast.stores.sqlite.connection import SETTINGS
@@ -30,9 +30,6 @@ _FREE_BYTES_LOW: Final = 100_000_000
 _FREE_BYTES_NONE: Final = 10_000_000
 _WAL_BYTES_HIGH: Final = 64_000_000
 _SYNC_SAMPLES: Final = 5
-_ORIGIN: Final = 5
-_TEXTS: Final = frozenset({0, 1, 3, _ORIGIN, 10, 15})
-"""The text columns of a run's row."""
 _SYNC_SUSPICIOUS_S: Final = 0.000_02
 _RESTORE: Final = (
     "restore from a copy or an export, or bring out what is intact: `holdfast doctor --salvage NEW`; "
@@ -44,7 +41,7 @@ def examined(database: Database) -> list[Finding]:
     """Every finding, sound ones included. Raises HandleClosed and ForkedHandle like any method."""
     with database.alone(writes=False):
         settings = [_settings("synced", database.synced), _settings("flushed", database.flushed)]
-    path = database.path
+    path = Path(database.path)
     try:
         return [
             Finding("sqlite", "ok", f"SQLite {apsw.sqlite_lib_version()} through apsw {apsw.apsw_version()}"),
@@ -75,6 +72,8 @@ def _file_system(path: Path) -> Finding:
 
 
 def _free_space(path: Path) -> Finding:
+    import shutil
+
     free = shutil.disk_usage(path.parent).free
     text = f"{free / 1e6:,.0f} MB free"
     if free < _FREE_BYTES_NONE:
@@ -219,13 +218,6 @@ def _records(connection: apsw.Connection) -> Iterator[Finding]:
             yield Finding("records", "failure", record.damage, row_checksums.AGAIN)
 
 
-def raw_run_row(row: Any) -> RunRow:
-    """A row that was read with its texts as bytes."""
-    texts = [as_text(value) if number in _TEXTS else value for number, value in enumerate(row)]
-    texts[_ORIGIN] = None if row[_ORIGIN] is None else texts[_ORIGIN]
-    return row_checksums.judged_row(texts)
-
-
 def _partial_runs(connection: apsw.Connection) -> Iterator[Finding]:
     try:
         yield from (
@@ -233,16 +225,6 @@ def _partial_runs(connection: apsw.Connection) -> Iterator[Finding]:
         )
     except apsw.Error as error:
         yield Finding("imports", "failure", f"reading stopped: {error}", _RESTORE)
-
-
-def as_text(value: Any) -> str:
-    """Bytes of a text column that may be invalid UTF-8, as a name for the report."""
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else repr(value)
-
-
-def as_bytes(text: str) -> bytes:
-    """The reverse."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _addresses(connection: apsw.Connection) -> Iterator[Finding]:

@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import unpack_from
-from typing import Final, NamedTuple
+from typing import Final
+
+from holdfast.model.named_tuple import NamedTuple
 
 _MAGIC: Final = b"SQLite format 3\0"
 _LEAF: Final = 13

@@ -7,10 +7,13 @@ complete, so: read it, write it back, and sync that. The invariant is the caller
 so nothing changes meanwhile.
 """
 
-from pathlib import Path
-from typing import Final
+import os
+from typing import TYPE_CHECKING, Final
 
 import apsw
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _CHUNK_BYTES: Final = 1 << 16
 """SQLite's file layer keeps only the low 17 bits of a write's length.
@@ -20,15 +23,15 @@ A longer write silently writes nothing.
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL
 
 
-def wal_size(database: Path) -> int:
+def wal_size(database: "StrPath") -> int:
     """The size of the WAL beside a database; 0 if there is none."""
     try:
-        return database.with_name(database.name + "-wal").stat().st_size
+        return os.stat(f"{database}-wal").st_size
     except FileNotFoundError:
         return 0
 
 
-def rewrite_wal(database: Path) -> None:
+def rewrite_wal(database: "StrPath") -> None:
     """Make every byte of the WAL reach the disk, also what an earlier failed sync lost.
 
     May raise apsw.Error.
@@ -36,7 +39,7 @@ def rewrite_wal(database: Path) -> None:
     if not wal_size(database):
         return
     # Through SQLite's own file layer, which syncs as this system needs it.
-    file = apsw.VFSFile("", str(database.with_name(database.name + "-wal")), [_FLAGS, 0])
+    file = apsw.VFSFile("", f"{database}-wal", [_FLAGS, 0])
     try:
         size = file.xFileSize()
         for offset in range(0, size, _CHUNK_BYTES):

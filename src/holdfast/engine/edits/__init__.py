@@ -1,0 +1,1 @@
+"""What a person changes in a fork: its state, messages of its conversation, its inputs."""

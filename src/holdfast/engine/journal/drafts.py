@@ -1,0 +1,65 @@
+"""Events before they have a place in a journal, and how they get one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.codec.blobs import address_of, pack
+from holdfast.limits import VALUE_INLINE_BYTES_MAX
+from holdfast.model.event_fields import write
+from holdfast.model.events import Event, chained
+from holdfast.model.named_tuple import NamedTuple
+from holdfast.model.store_rows import Blob
+
+_new = tuple.__new__
+
+
+class Draft(NamedTuple):
+    """An event before it has a place in the journal."""
+
+    kind: str
+    name: str
+    key: str
+    body: bytes
+    blobs: tuple[Blob, ...] = ()
+    at: float | None = None
+    """When it was, if that is not when it is appended."""
+
+
+def draft(
+    kind: str,
+    name: str,
+    key: str,
+    fields: dict[str, Any],
+    value: bytes | None = None,
+    value_name: str = "value",
+    *,
+    parts: dict[str, Any] | None = None,
+    at: float | None = None,
+) -> Draft:
+    """A draft with a small value in its body, and a large one in a blob.
+
+    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``.
+    """
+    if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
+        body = write(fields, parts, value=value, value_name=value_name)
+        return _new(Draft, (kind, name, key, body, (), at))  # no constructor: a step makes two
+    address = address_of(value)
+    fields[f"{value_name}_blob"] = address
+    fields[f"{value_name}_bytes"] = len(value)
+    return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),), at)
+
+
+def placed_after(
+    seq: int, before: int, drafts: Sequence[Draft], run: str, fence: int, at: float
+) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
+    """The drafts as events after ``seq``, chained to ``before``, written under ``fence``; and their blobs."""
+    events = []
+    blobs: tuple[Blob, ...] = ()
+    for kind, name, key, body, attached, own_at in drafts:
+        seq += 1
+        event = chained(run, seq, at if own_at is None else own_at, kind, name, key, fence, body, before)
+        before = event[-1]
+        events.append(event)
+        if attached:
+            blobs += attached
+    return tuple(events), blobs
