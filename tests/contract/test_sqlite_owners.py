@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import HandleClosed
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.store_rules.builders import an_append, append, held
 
@@ -419,3 +420,11 @@ def test_closing_the_last_store_gives_back_its_descriptors(path: Path) -> None:
         second.close()
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     assert len(names) == 30
+
+
+def test_a_closed_store_does_not_say_whose_it_is(path: Path) -> None:
+    """HandleClosed, as for its verbs: the descriptor is gone, and its number may be another file's by now."""
+    store = SqliteStore(path)
+    store.close()
+    with path.open("rb"), pytest.raises(HandleClosed):
+        _ = store.owned_by

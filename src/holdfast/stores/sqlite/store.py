@@ -85,7 +85,12 @@ class SqliteStore:
 
     @property
     def owned_by(self) -> str | None:
-        return other_owner(self.path, brought_by=self._owners.brought_by)
+        self._database.check_usable()
+        try:
+            return other_owner(self.path, brought_by=self._owners.brought_by)
+        except OSError as error:
+            self._database.check_usable()  # closed meanwhile, by another thread
+            raise translated_os(error, self.path) from error
 
     @property
     def is_open(self) -> bool:

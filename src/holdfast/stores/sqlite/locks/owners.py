@@ -37,6 +37,7 @@ _CREATION_BYTE: Final = 0
 _OFFSET_BITS: Final = 62
 _STORE_BYTE: Final = 1 << _OFFSET_BITS
 _SEARCH_BYTE: Final = _STORE_BYTE + 1
+_CLOSED: Final = -1
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
 _FOREIGN_AT: Final = 8
@@ -167,7 +168,8 @@ class Owners:
     def close(self) -> None:
         """Release the byte, and with it every lock on the file."""
         self._own.close()
-        os.close(self.fd)
+        fd, self.fd = self.fd, _CLOSED  # before the number can be another file's
+        os.close(fd)
 
     def _byte(self, offset: int) -> Byte:
         return byte_at(str(self._path), self.fd, offset)
