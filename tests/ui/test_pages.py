@@ -220,6 +220,25 @@ def test_a_damaged_run_is_shown_as_damaged(client: httpx.Client, url: str) -> No
     assert client.get("/run/whole").status_code == 200
 
 
+def test_a_run_that_is_damaged_while_its_overview_is_kept(client: httpx.Client, url: str) -> None:
+    """The first page and the ledger go on without it: a kept overview does not read its events again."""
+    finished(url)
+    asking(url)
+    assert client.get("/api/needs").json()["needs"][0]["kind"] == "question"
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    connection.execute(
+        "UPDATE events SET body = zeroblob(length(body)) WHERE seq = 5"
+        " AND run = (SELECT id FROM runs WHERE run = 'done')"
+    )
+    connection.close()
+    first = client.get("/")
+    assert first.status_code == 200
+    assert "damaged" in first.text
+    ledger = client.get("/effects")
+    assert ledger.status_code == 200
+    assert "Not read here" in ledger.text
+
+
 def test_an_erased_run_is_gone_from_an_open_page(client: httpx.Client, url: str) -> None:
     """The next part that the page asks for says so."""
     finished(url)

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from holdfast.api.store.store import Store
 from holdfast.core.reports.progress import Overview
-from holdfast.errors import Misuse
+from holdfast.errors import Corrupt, Misuse
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import effects_of, needs_of
 from holdfast.views.activity import Activity, activity
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import arrange_diff, loop_first
-from holdfast.views.needs import NeedLine, need_lines, needs_person
+from holdfast.views.needs import NeedLine, RunNeeds, need_lines, needs_person
 from holdfast.views.run_record import saved_words
-from holdfast.views.runs import RunLine, position_words, run_line
+from holdfast.views.runs import RunLine, damaged, position_words, run_line
 
 PAGE: Final = 50
 _NEEDS_RUNS_MAX: Final = 500
@@ -51,7 +51,13 @@ class Pages:
         """What needs a person, in the newest runs."""
         now = self._store.now()
         looks = self._store.overview(limit=_NEEDS_RUNS_MAX)
-        return need_lines(needs_of(self._store, one) for one in looks if needs_person(run_line(one, now=now)))
+        return need_lines(self._needs_of(one) for one in looks if needs_person(run_line(one, now=now)))
+
+    def _needs_of(self, overview: Overview) -> RunNeeds:
+        try:
+            return needs_of(self._store, overview)
+        except Corrupt as error:
+            return needs_of(self._store, damaged(overview, error))
 
     def home(self, _: Query) -> dict[str, Any]:
         """The first page: what needs a person, and the latest runs."""
@@ -79,12 +85,19 @@ class Pages:
 
     def effects(self, query: Query) -> dict[str, Any]:
         """The ledger of effects: of the newest runs, newest first."""
-        lines = []
+        lines, unread = [], []
         for info in self._store.runs(limit=_LEDGER_RUNS, prefix=query.get("prefix", "")):
-            if info.status not in {"damaged", "importing"} and info.head <= _ACTIVITY_EVENTS_MAX:
+            if info.status == "importing":
+                continue
+            if info.status == "damaged" or info.head > _ACTIVITY_EVENTS_MAX:
+                unread.append(info.run)
+                continue
+            try:
                 lines += effects_of(self._store, self._records.look(info.run))
+            except Corrupt:  # that run's own page says what is wrong with it
+                unread.append(info.run)
         lines.sort(key=lambda line: line.started_at, reverse=True)
-        return {"effects": lines[:500], "prefix": query.get("prefix", "")}
+        return {"effects": lines[:500], "unread": unread, "prefix": query.get("prefix", "")}
 
     def memory(self, query: Query) -> dict[str, Any]:
         """The facts of the store: the newest, or those that match."""
@@ -117,8 +130,12 @@ class Pages:
         }
 
     def _row(self, overview: Overview) -> tuple[RunLine, dict[str, Any]]:
+        done = None
+        try:
+            done = self._activity(overview)
+        except Corrupt as error:  # in events that a kept overview does not read again
+            overview = damaged(overview, error)
         line = run_line(overview, now=self._store.now())
-        done = self._activity(overview)
         saved = (
             saved_words(done.saved_s, done.saved).removeprefix(": ").removesuffix(" saved") if done else ""
         )

@@ -61,8 +61,13 @@ def run_line(overview: Overview, *, now: float) -> RunLine:
     try:
         return _line(overview, now)
     except UNSOUND as error:  # damage in parts that the fold does not read
-        damaged = overview.info._replace(status="damaged")
-        return _line(Overview(damaged, None, damage=f"{type(error).__name__}: {error}"), now)
+        return _line(damaged(overview, error), now)
+
+
+def damaged(overview: Overview, error: Exception) -> Overview:
+    """What is left of a run that a later look could not read."""
+    info = overview.info._replace(status="damaged")
+    return Overview(info, None, damage=f"{type(error).__name__}: {error}")
 
 
 def _line(overview: Overview, now: float) -> RunLine:

@@ -46,8 +46,7 @@ from holdfast.stores.sqlite.wait import wait_for_change
 if TYPE_CHECKING:
     from holdfast.stores.sqlite.search_index import SqliteIndex
 
-_QUOTED: Final = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
-"""The rest of a URL is for people to read."""
+_QUOTED: Final = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})  # the rest is for people to read
 
 
 class SqliteStore:
@@ -86,11 +85,7 @@ class SqliteStore:
     @property
     def owned_by(self) -> str | None:
         self._database.check_usable()
-        try:
-            return other_owner(self.path, brought_by=self._owners.brought_by)
-        except OSError as error:
-            self._database.check_usable()  # closed meanwhile, by another thread
-            raise translated_os(error, self.path) from error
+        return other_owner(self.path, brought_by=self._owners.brought_by)
 
     @property
     def is_open(self) -> bool:

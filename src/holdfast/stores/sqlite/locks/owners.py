@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
-from holdfast.errors import StoreBusy
+from holdfast.errors import HandleClosed, StoreBusy
 from holdfast.model.store_rows import Liveness
 from holdfast.stores.ending_process import alive_or_ending
 from holdfast.stores.sqlite.locks.bytelock import Byte, byte_at, open_lock_file, others
@@ -139,8 +139,13 @@ class Owners:
     # -- other content of the file ---------------------------------------------------------------------------
 
     def read(self, size: int, offset: int) -> bytes:
-        """The bytes there; fewer at the end of the file."""
-        return os.pread(self.fd, size, offset)
+        """The bytes there; fewer at the end of the file. HandleClosed if the last store was closed."""
+        try:
+            return os.pread(self.fd, size, offset)
+        except OSError:
+            if self.fd == _CLOSED:
+                raise HandleClosed(what=f"store {str(self._path).removesuffix('-owners')}") from None
+            raise
 
     def write(self, data: bytes, offset: int) -> None:
         """Write there, unsynced; does nothing if the disk refuses."""
