@@ -59,6 +59,9 @@ def environment() -> Environment:
         tone=tone,
     )
     made.globals.update(static=static_url)
+    for name in made.list_templates():
+        # Before the first request: it is compiled by a parser that only one thread may use in Python 3.11.
+        made.get_template(name)
     return made
 
 

@@ -4,12 +4,15 @@ A ``Viewer`` notes everything that must not happen while it looks: an error on t
 dialog, a request that leaves loopback. ``at_ease`` says at the end whether it did.
 """
 
+import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +50,7 @@ class Inspector:
     def __init__(self, store: str, *options: str, port: int = 0, token: str = TOKEN) -> None:
         self.store, self.options, self.port, self.token = store, options, port, token
         self.process: subprocess.Popen[str] | None = None
+        self.output = io.StringIO()
         self.start()
 
     def start(self) -> None:
@@ -62,14 +66,21 @@ class Inspector:
         self.url = first
         self.port = urlsplit(first).port or 0
         self.base = f"http://127.0.0.1:{self.port}"
+        self.told = threading.Thread(
+            target=shutil.copyfileobj, args=(self.process.stdout, self.output), daemon=True
+        )
+        self.told.start()
 
     def stop(self) -> None:
+        """Stop it. What it has printed is shown beside a test that failed."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(20)
+            self.told.join()
             assert self.process.stdout is not None
             self.process.stdout.close()
             self.process = None
+            print(self.output.getvalue()[-20_000:])
 
     def __enter__(self) -> Self:
         return self

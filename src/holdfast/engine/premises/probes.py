@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
 from holdfast.core.premises.source_change import judge_source
-from holdfast.engine.premises.sources import PARSING, candidates_of, facts_of
+from holdfast.engine.premises.sources import candidates_of, facts_of, parsing
 from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
 from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
@@ -260,7 +260,7 @@ def look_at_source(facts: Facts, bases: tuple[str, ...]) -> Observation:
 
 def _tokens_in(facts: Facts) -> list[Facts]:
     text = _text(facts["file"])
-    with PARSING:
+    with parsing():
         found = fingerprints_in(text, facts["function"])
     return [{**facts, "hash": one} for one in found]
 

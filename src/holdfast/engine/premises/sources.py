@@ -8,12 +8,14 @@ runs: it cannot be compared.
 # ruff: noqa: PTH112, PTH113, PTH116, PTH118, PTH119, PTH120 - pathlib is not loaded for this
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Final
 
 from holdfast.core.premises.reach import Module, Reached, first_line_of, functions_in, reach
+from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.steps.own_code import is_own_file
 from holdfast.limits import PREMISE_TREE_BYTES_MAX
 from holdfast.model.premises import Facts
@@ -27,10 +29,7 @@ _ANY_TIME: Final = float("inf")
 Stamp = tuple[int, int, int]
 
 
-PARSING: Final = Lock()
-"""Held while a source is parsed: Python 3.11 counts the depth of syntax trees for all threads together, and
-two parses at a time raise SystemError.
-"""
+_turn: Final = Lock()
 _modules: dict[str, tuple[Stamp, Module]] = {}
 _facts: dict[tuple[str, str, int], tuple[dict[str, Stamp], Facts]] = {}
 
@@ -147,13 +146,25 @@ def _is_still(file: str, stamp: Stamp) -> bool:
     return stamp == (found.st_ctime_ns, found.st_ino, found.st_size)
 
 
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Parse sources in this block only.
+
+    Python 3.11 counts the depth of syntax trees for all threads together, so two parses at a time raise
+    SystemError. Ours take turns. Other people's code may parse, too, such as a template engine: a parse is
+    left in the middle only where the garbage collector runs Python code, so it is off.
+    """
+    with _turn, without_collecting():
+        yield
+
+
 def _parse(file: str, stem: str) -> Module:
     from tokenize import open as open_source
 
     if os.path.basename(stem) == "__init__":
         stem = os.path.dirname(stem)
     try:
-        with open_source(file) as source, PARSING:
+        with open_source(file) as source, parsing():
             return Module(file, stem, source.read())
     except (SyntaxError, ValueError, RecursionError) as error:
         raise OSError(f"{file} is no Python") from error

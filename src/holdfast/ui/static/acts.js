@@ -45,11 +45,23 @@ export async function openDialog(url) {
   const body = dialog.querySelector("[data-dialog-body]");
   if (!dialog.open) {
     body.textContent = "…";
+    const back = wayBack(document.activeElement);
+    dialog.addEventListener("close", () => setTimeout(back), { once: true });
     dialog.showModal();
   }
   show(body, await ask(url));
   body.scrollTop = 0;
   (body.querySelector("details[open] textarea") ?? body.querySelector("input:not([type=hidden]), textarea, select, button") ?? dialog.querySelector("form[method=dialog] button")).focus();
+}
+
+// A dialog that closes gives the focus back, but not to what was filled anew behind it: then to what stands there now.
+function wayBack(element) {
+  const { place } = element.closest("[data-row]")?.dataset ?? {};
+  const href = element.getAttribute("href");
+  const there = place ? `[data-row][data-place="${place}"]` : element.id ? `#${CSS.escape(element.id)}` : href ? `a[href="${CSS.escape(href)}"]` : "";
+  return () => {
+    if (there && document.activeElement === document.body) document.querySelector(there)?.focus({ preventScroll: true });
+  };
 }
 
 async function send(form, submitter) {
