@@ -239,6 +239,16 @@ def test_a_run_that_is_damaged_while_its_overview_is_kept(client: httpx.Client, 
     assert "Not read here" in ledger.text
 
 
+def test_a_part_in_a_tab_of_its_own_is_a_page(client: httpx.Client, url: str) -> None:
+    """Its link may be opened so, or before the page's modules are loaded: with the menu and the style around it."""
+    finished(url)
+    part = "/run/done?part=event&seq=2"
+    assert "<!doctype html>" not in client.get(part).text
+    page = client.get(part, headers={"sec-fetch-dest": "document"}).text
+    assert "<!doctype html>" in page
+    assert "#2 " in page
+
+
 def test_an_erased_run_is_gone_from_an_open_page(client: httpx.Client, url: str) -> None:
     """The next part that the page asks for says so."""
     finished(url)

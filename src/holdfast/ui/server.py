@@ -107,7 +107,10 @@ class Inspector:
         run, query = request.path_params["run"], dict(request.query_params)
         part = query.pop("part", "")
         if part:
-            return self.show(f"run/{part}.html", **self.run_page.part(run, part, query))
+            template, shown = f"run/{part}.html", self.run_page.part(run, part, query)
+            if request.headers.get("sec-fetch-dest") == "document":  # its link was opened in a tab of its own
+                return self.show("part.html", nav="run", path=_path(request), inner=template, **shown)
+            return self.show(template, **shown)
         return self.show("run.html", nav="run", query=query, path=_path(request), **self.run_page.page(run))
 
     async def live(self, request: Request) -> Response:

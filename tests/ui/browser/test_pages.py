@@ -55,6 +55,7 @@ def test_a_search_finds_an_event_and_opens_it(story_ui: Inspector, view: View) -
     page.keyboard.press("Enter")
     hits = page.get_by_role("region", name="Found").get_by_role("listitem")
     expect(hits.first).to_contain_text("refinancing")
+    expect(page.locator("[data-live-word]")).to_have_text(re.compile("live|ready"))  # its modules are loaded
     hits.first.get_by_role("link").click()
     expect(page.locator("#detail")).to_contain_text("debt-cycles")
     expect(page.locator("#detail pre")).to_contain_text("refinancing")

@@ -45,8 +45,7 @@ export async function openDialog(url) {
   const body = dialog.querySelector("[data-dialog-body]");
   if (!dialog.open) {
     body.textContent = "…";
-    const back = wayBack(document.activeElement);
-    dialog.addEventListener("close", () => setTimeout(back), { once: true });
+    dialog.addEventListener("close", wayBack(dialog, document.activeElement), { once: true });
     dialog.showModal();
   }
   show(body, await ask(url));
@@ -55,12 +54,13 @@ export async function openDialog(url) {
 }
 
 // A dialog that closes gives the focus back, but not to what was filled anew behind it: then to what stands there now.
-function wayBack(element) {
+function wayBack(dialog, element) {
   const { place } = element.closest("[data-row]")?.dataset ?? {};
   const href = element.getAttribute("href");
   const there = place ? `[data-row][data-place="${place}"]` : element.id ? `#${CSS.escape(element.id)}` : href ? `a[href="${CSS.escape(href)}"]` : "";
   return () => {
-    if (there && document.activeElement === document.body) document.querySelector(there)?.focus({ preventScroll: true });
+    const isLost = document.activeElement === document.body || dialog.contains(document.activeElement);
+    if (there && isLost) document.querySelector(there)?.focus({ preventScroll: true });
   };
 }
 
