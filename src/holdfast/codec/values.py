@@ -161,6 +161,14 @@ def _left_out(tree: Any, path: str) -> Iterator[str]:
             yield from _left_out(item, path if kind is not None and key == "v" else path + member(key))
 
 
+def may_have_tags(data: bytes) -> bool:
+    """Whether JSON, or a part of it, may have a tag. Without one, its tree is the value.
+
+    Not ``_MARKER``: the nodes of a state have the keys and values of a long object in an array.
+    """
+    return b"$" in data and b'"$"' in data
+
+
 def decode_tree(tree: Any, *, what: str, hint: object = None) -> Any:
     """The value of a parsed tree; shares nothing with it. Raises ValueUnreadable."""
     try:

@@ -10,7 +10,8 @@ Invariants: the first line of a body has no user data but names, keys and addres
 before enters and leaves bit for bit. No other module looks into a body: ``tests/architecture`` checks that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import methodcaller
 from typing import Any, Final, Literal
 
 from orjson import dumps, loads
@@ -220,9 +221,11 @@ def is_model(intent: bytes) -> bool:
     return intent.startswith(_MODEL)
 
 
-def has_usage(outcome: bytes) -> bool:
-    """Whether an outcome starts with the usage of a model call."""
-    return outcome.startswith(_USAGE)
+is_plain: Final[Callable[[bytes], bool]] = methodcaller("startswith", _PLAIN)
+"""Whether an intent has nothing to tell the fold: see ``mark_of``. In C, as a fold asks it for every call."""
+
+has_usage: Final[Callable[[bytes], bool]] = methodcaller("startswith", _USAGE)
+"""Whether an outcome starts with the usage of a model call."""
 
 
 def is_hollow(body: bytes) -> bool:

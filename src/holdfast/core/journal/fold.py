@@ -5,6 +5,7 @@ because entering a run of 10,000 steps must not cost 10,000 decodings. Only the 
 decoded here.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -13,18 +14,25 @@ from holdfast.core.journal.folds import ALSO, BY_KIND, BY_MARK, BY_PART, CALLS, 
 from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base
 from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.core.steps.identity import split_key
+from holdfast.limits import RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import (
     contents_of,
     fields_of,
     has_usage,
     is_hollow,
+    is_plain,
     mark_of,
     part_of,
     with_part_of,
 )
 from holdfast.model.events import UNASKED, Event, Kind
 from holdfast.model.store_rows import Status
+
+_new = tuple.__new__
+_STARTED: Final = Kind.STEP_STARTED
+_FINISHED: Final = Kind.STEP_FINISHED
+assert {_STARTED, _FINISHED}.isdisjoint(BY_KIND.keys() | ALSO.keys()), "features see these by their parts"
 
 
 class View:
@@ -36,6 +44,10 @@ class View:
         self.started: Event | None = None
         self.result: bytes | None = None
         self.calls: dict[str, Call] = {}
+        self.recent: deque[Call] = deque(maxlen=RECENT_CALLS_MAX)
+        """The steps that got an outcome last, in that order; one may be there more than once, or be gone."""
+        self.marks: dict[str, list[Call]] = {}
+        """The calls of a single event by name, in order; one may be gone."""
         self.attempts: list[Attempt] = []
         self.checkpoint: Event | None = None
         self.last: Event | None = None
@@ -68,8 +80,52 @@ class View:
 
     def add(self, event: Event) -> None:
         """Fold one more event."""
-        self.head, self.head_chain = event.seq, event.chain
-        kind = event.kind
+        self.add_all((event,))
+
+    def add_all(self, events: Iterable[Event]) -> None:
+        """Fold these events, in order.
+
+        Nearly all events of a long run are intents and results of steps. So these are folded here, in one
+        pass without a call for each; the other kinds have a method each.
+        """
+        calls, is_early = self.calls, not self.restores
+        for event in events:
+            seq, at, kind, name, key, fence, body, _, self.head_chain = event
+            self.head = seq
+            if kind == _STARTED:
+                call = calls.get(key)
+                if call is None:
+                    call = calls[key] = Call(key, name)
+                    call.early = is_early
+                # An attempt that repeats the call writes a second intent under the same key, which replaces
+                # the first.
+                call.seq, call.started_at, call.fence, call.body = seq, at, fence, body
+                call.is_open, call.doubt = True, None
+                if not is_plain(body) and (part := mark_of(body)):
+                    self._has_part(part, event)
+                # The program made another call, so it survived the failures before it.
+                if self.trailing_failures:
+                    self.trailing_failures = []
+                self.last = event
+            elif kind == _FINISHED:
+                if has_usage(body):
+                    self._has_part("usage", event)
+                call = calls[key]
+                call.is_open = False
+                self.points = point = self.points + 1
+                call.outcomes.append(_new(Outcome, (seq, True, point, body)))
+                self.recent.append(call)
+                self.last_outcome_seq, self.last_step, self.last = seq, call.name, event
+                for fold in self._watching:
+                    fold.concluded(event, good=True)
+                if self.trailing_failures:
+                    self.trailing_failures = []
+            else:
+                self._add_other(kind, event)
+                calls, is_early = self.calls, not self.restores  # a compacted event replaces them
+
+    def _add_other(self, kind: str, event: Event) -> None:
+        """Fold an event that is neither the intent nor the result of a step."""
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, event)
@@ -99,30 +155,9 @@ class View:
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def _step_started(self, event: Event) -> None:
-        call = self.calls.get(event.key)
-        if call is None:
-            call = self.calls[event.key] = Call(event.key, event.name)
-            call.early = not self.restores
-        call.seq, call.started_at, call.fence, call.body = event.seq, event.at, event.fence, event.body
-        # An attempt that repeats the call writes a second intent under the same key, which replaces the
-        # first.
-        call.is_open = True
-        call.doubt = None
-        if part := mark_of(event.body):
-            self._has_part(part, event)
-        # The program made another call, so it survived the failures before it.
-        if self.trailing_failures:
-            self.trailing_failures = []
-
     def _has_part(self, part: str, event: Event) -> None:
         for name in BY_PART.get(part, ()):
             self.fold_of(name).add(self, event)
-
-    def _step_finished(self, event: Event) -> None:
-        if has_usage(event.body):
-            self._has_part("usage", event)
-        self._conclude(event, good=True)
 
     def _step_failed(self, event: Event) -> None:
         self.trailing_failures.append((self._conclude(event, good=False), event.seq))
@@ -157,6 +192,7 @@ class View:
         call = self.calls[event.key] = Call(event.key, event.name)
         call.early = not self.restores
         call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
+        self.marks.setdefault(event.name, []).append(call)
         self.last_outcome_seq = event.seq
         if self.trailing_failures:
             self.trailing_failures = []
@@ -175,6 +211,15 @@ class View:
         call.outcomes.append(outcome)
         self.last_outcome_seq = outcome.seq
         return call
+
+    def add_outcome(self, call: Call, outcome: Outcome) -> None:
+        """Record one more outcome of a step."""
+        call.outcomes.append(outcome)
+        self.recent.append(call)
+
+    def marked(self, name: str, *, last: int = 0) -> list[Call]:
+        """The calls of a single event with this name, oldest first; only of the last ones, if not all."""
+        return [call for call in self.marks.get(name, [])[-last:] if self.calls.get(call.key) is call]
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -195,7 +240,7 @@ class View:
         self.points += 1
         call = self.calls[event.key]
         call.is_open = False
-        call.outcomes.append(Outcome(event.seq, good, self.points, event.body))
+        self.add_outcome(call, Outcome(event.seq, good, self.points, event.body))
         self.last_outcome_seq = event.seq
         self.last_step = call.name
         for fold in self._watching:
@@ -258,6 +303,7 @@ class View:
         call.outcomes = [
             Outcome(event.seq, True, call.outcomes[-1].point if call.outcomes else self.points, event.body)
         ]
+        self.recent.append(call)
         self.last_outcome_seq = event.seq
 
     def _compacted(self, event: Event) -> None:
@@ -392,8 +438,6 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.ATTEMPT_STARTED: View._attempt_started,
     Kind.ATTEMPT_CRASHED: View._attempt_crashed,
     Kind.ATTEMPT_ENDED: View._attempt_ended,
-    Kind.STEP_STARTED: View._step_started,
-    Kind.STEP_FINISHED: View._step_finished,
     Kind.STEP_FAILED: View._step_failed,
     Kind.STEP_DOUBTED: View._step_doubted,
     Kind.STEP_SETTLED: View._step_settled,
@@ -411,8 +455,7 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
 def fold(events: Iterable[Event], view: View | None = None) -> View:
     """The view of these events; with ``view``, these events are added to it."""
     view = view or View()
-    for event in events:
-        view.add(event)
+    view.add_all(events)
     return view
 
 

@@ -8,7 +8,7 @@ stay readable through the fork that keeps the old branch. No event is copied or 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.event_fields import fields_of
-from holdfast.model.events import Event, Kind
+from holdfast.model.events import Event, Kind, covers_from
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RunRow
 
@@ -65,6 +65,42 @@ def effective(events: Iterable[Event]) -> list[Event]:
                 kept.pop()
         kept.append(event)
     return kept
+
+
+class Page(NamedTuple):
+    """Events that were read together, at least one. ``after_seq`` is the last one of the page before."""
+
+    after_seq: int
+    events: list[Event]
+
+    @property
+    def replaces(self) -> bool:
+        """Whether an event of it replaces others before it: a pruner was at work while pages were read."""
+        if self._is_unbroken:
+            return False
+        before = (self.after_seq, *(event.seq for event in self.events))
+        return any(_covered(event, after) <= after for event, after in zip(self.events, before, strict=False))
+
+    def join(self, events: list[Event]) -> None:
+        """Add it to the events of the pages before it, without those that it replaces."""
+        after = self.after_seq
+        for event in () if self._is_unbroken else self.events:
+            first = _covered(event, after)
+            while first <= after and events and events[-1].seq >= first:
+                events.pop()
+            events.append(event)
+            after = event.seq
+        if self._is_unbroken:
+            events += self.events
+
+    @property
+    def _is_unbroken(self) -> bool:
+        return self.events[-1].seq == self.after_seq + len(self.events)
+
+
+def _covered(event: Event, after_seq: int) -> int:
+    """The first seq that an event covers, which stands behind this one."""
+    return event.seq if event.seq == after_seq + 1 else covers_from(event)
 
 
 class Branch(NamedTuple):

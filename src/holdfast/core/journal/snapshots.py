@@ -51,6 +51,7 @@ def dump(view: "View", *, whole: bool = False) -> dict[str, Any]:
         "trailing": [[call.key, seq] for call, seq in view.trailing_failures],
         "sites": {site: [known.used, *known.free] for site, known in view.sites.items()},
         "calls": [_dump_call(call, whole=whole) for call in view.calls.values()],
+        "recent": [call.key for call in view.recent],
     }
     for fold in view.folds.values():
         data |= fold.dump(whole=whole)
@@ -71,12 +72,25 @@ def fill(view: "View", data: dict[str, Any]) -> None:
     view.attempts = [_load_attempt(fields) for fields in data["attempts"]]
     view.sites = {site: Site(count, tuple(free)) for site, (count, *free) in data["sites"].items()}
     view.calls = {fields[0]: _load_call(fields) for fields in data["calls"]}
+    _fill_orders(view, data)
     view.trailing_failures = [(view.calls[key], seq) for key, seq in data["trailing"]]
     # Before fold version 8, ``events`` also had the events of two features. Compacted events still do.
     data = {**{name: event for name, event in data["events"].items() if name not in _EVENTS}, **data}
     for row in ROWS:
         if any(data.get(key) for key in row.keys):
             view.fold_of(row.name).load(data)
+
+
+def _fill_orders(view: "View", data: dict[str, Any]) -> None:
+    """The last steps, and the marks by name. Earlier versions did not write the first."""
+    if "recent" in data:
+        view.recent.extend(view.calls[key] for key in data["recent"] if key in view.calls)
+    else:
+        ended = [call for call in view.calls.values() if call.seq and call.outcomes]
+        view.recent.extend(sorted(ended, key=lambda call: call.outcomes[-1].seq))
+    for call in view.calls.values():
+        if not call.seq:
+            view.marks.setdefault(call.name, []).append(call)
 
 
 def fill_from_base(view: "View", event: Event) -> bool:

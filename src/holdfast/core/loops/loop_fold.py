@@ -11,7 +11,7 @@ from orjson import loads
 from holdfast.core.journal.feature_fold import Compaction, FeatureFold, Read, Slot
 from holdfast.core.loops.fast_check import nudge_in
 from holdfast.core.loops.loop_acts import arguments_of, digests_of, is_tool
-from holdfast.limits import LOOP_FACTS_COMPACTED_MAX
+from holdfast.limits import LOOP_FACTS_COMPACTED_MAX, RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import Event, Kind
@@ -103,13 +103,12 @@ LOOPS: Final = Slot("loops", LoopFold)
 
 
 def facts_after(view: "View", seq: int) -> list[tuple[Outcome, Call]]:
-    """The calls and thoughts after this event, oldest first."""
+    """The last calls and thoughts after this event, oldest first: at least ``LOOP_FACTS_MAX`` of them."""
+    # Not all calls of the view: a step would pay for the length of the journal.
+    calls = [call for call in dict.fromkeys(view.recent) if call.seq and view.calls.get(call.key) is call]
+    thoughts = view.marked(THOUGHT, last=RECENT_CALLS_MAX)
     found = [
-        (outcome, call)
-        for call in view.calls.values()
-        if call.seq or call.name == THOUGHT
-        for outcome in call.outcomes
-        if outcome.seq > seq
+        (outcome, call) for call in [*calls, *thoughts] for outcome in call.outcomes if outcome.seq > seq
     ]
     found.sort(key=lambda pair: pair[0].seq)
     return found

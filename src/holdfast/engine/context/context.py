@@ -11,8 +11,8 @@ from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.core.lineage.handoff_fold import HANDOFF
-from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in
-from holdfast.engine.journal.journal import read_all, with_views
+from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, with_views
+from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.run_memory import recall_for_context
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps.marks import append, ask, given, recorded_value

@@ -435,14 +435,14 @@ class DriftGuard(Feature):
         with self._lock:
             if self._paths is not None:
                 return self._paths
-            recorded = [call for call in list(held.view.calls.values()) if call.seq]
-            waiting = sorted((call for call in recorded if call.is_waiting), key=lambda call: call.seq)
+            waiting = sorted((c for c in held.waiting_calls() if c.seq), key=lambda call: call.seq)
             for call in waiting:
                 scope = fields_of(held.intent_of(call))["in"]
                 self._by_name.setdefault((scope, call.name), deque()).append(call)
             self._ledger = ledger.ledger_of(waiting, self._bodies)
             self._children = self._children or RecordedChildren(held)
             has_some = self._ledger or self._children
+            recorded = [c for c in list(held.view.calls.values()) if c.seq] if has_some else []
             self._branches = Branches(recorded, held.intent_of) if has_some else None
             self._paths = RecordedPaths(waiting, held.intent_of)
             return self._paths

@@ -95,7 +95,7 @@ def _read(store: "StorePort", run: str) -> Recorded | None:
 
 def _marks(store: "StorePort", row: "RunRow", view: View, bodies: Bodies) -> Iterator[tuple[str, "Call"]]:
     """The marks of children, each with the id that the child has below this run."""
-    marks = [call for call in view.calls.values() if call.name == CHILD and not call.seq and call.outcomes]
+    marks = [call for call in view.marked(CHILD) if call.outcomes]
     if not marks:
         return
     is_renamed = row.origin is not None or "was" in facts_of(row)

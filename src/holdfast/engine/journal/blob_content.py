@@ -1,13 +1,17 @@
 """Reads the contents that events and letters refer to, and verifies each against its address."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
 
 from holdfast.codec.blobs import unpack
 from holdfast.errors import Corrupt
 from holdfast.limits import CONTEXT_READ_BYTES_MAX, CONTEXT_VALUE_BYTES_MAX
-from holdfast.model.event_fields import fields_of, raw_part
-from holdfast.model.events import Event
+from holdfast.model.event_fields import blob_fields, fields_of, filled, raw_part
+from holdfast.model.events import Event, Kind, checksum
 from holdfast.stores.port import StorePort
+
+_kind_of: Final = attrgetter("kind")
 
 
 def read_blob(store: StorePort, address: str) -> bytes:
@@ -59,3 +63,21 @@ class BoundedReader:
             return None
         self._left -= size_bytes
         return read_blob(self._store, address)
+
+
+def with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
+    """The same list; each compacted event in it now holds its view."""
+    if Kind.COMPACTED not in map(_kind_of, events):  # of nearly all pages, and it takes a third of the loop
+        return events
+    for number, event in enumerate(events):
+        if event.kind == Kind.COMPACTED:
+            events[number] = _with_view(store, run, event)
+    return events
+
+
+def _with_view(store: StorePort, run: str, event: Event) -> Event:
+    address = blob_fields(event.body).get("view_blob")
+    if address is None:
+        return event
+    body = filled(event.body, "view", read_blob(store, address))
+    return event._replace(body=body, crc=checksum(run, *event[:6], body))

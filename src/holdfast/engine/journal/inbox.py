@@ -148,7 +148,7 @@ async def _take_in(held: HeldRun, runtime: Runtime, record: Record, letter: dict
         return
     call.is_open = False
     if how != "retry":
-        call.outcomes.append(Outcome(seq, how == "done", held.add_point(), event.body))
+        held.view.add_outcome(call, Outcome(seq, how == "done", held.add_point(), event.body))
 
 
 def _consequence(call: Call, letter: dict[str, Any]) -> Draft:

@@ -15,38 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import limits
 from holdfast.core.journal.event_check import event_problem
-from holdfast.core.journal.lineage import segments
+from holdfast.core.journal.lineage import Page, segments
 from holdfast.core.journal.run_row_facts import unchecked_upto
-from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.blob_content import with_views
 from holdfast.engine.journal.deferred_intents import watch
 from holdfast.engine.journal.drafts import Draft, placed_after
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.log import log
 from holdfast.engine.sync_async import Runtime, suppress_cancellation
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
-from holdfast.limits import (
-    DEFERRED_BYTES_MAX,
-    EVENT_PAGE_MAX,
-    RUN_PAGE_MAX,
-)
-from holdfast.model.event_fields import blob_fields, filled
-from holdfast.model.events import (
-    Event,
-    Kind,
-    Links,
-    checksum,
-    covers_from,
-    is_intact,
-    link_behind,
-)
-from holdfast.model.store_rows import (
-    Append,
-    Appended,
-    Lease,
-    Refusal,
-    RunRow,
-    owner_name,
-)
+from holdfast.limits import DEFERRED_BYTES_MAX, EVENT_PAGE_MAX, RUN_PAGE_MAX
+from holdfast.model.events import Event, Links, covers_from, is_intact, link_behind
+from holdfast.model.store_rows import Append, Appended, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
@@ -393,25 +373,42 @@ def read_all(
     its view, so that folding reads no blobs. ``before`` is the chain of event ``after_seq``, if known, and
     ``row`` the run's row.
     """
+    events: list[Event] = []
+    for page in read_pages(store, run, after_seq=after_seq, upto_seq=upto_seq, before=before, row=row):
+        page.join(events)
+    return events
+
+
+def read_pages(
+    store: StorePort,
+    run: str,
+    *,
+    after_seq: int = 0,
+    upto_seq: int | None = None,
+    before: int | None = None,
+    row: RunRow | None = None,
+) -> Iterator[Page]:
+    """As ``read_all``, in pages: a caller that needs each event once need not keep them."""
     row = row or store.find_run(run)
     links = Links(before if after_seq else 0, None if row is None else row.birth)
     if row is None or not row.origin or after_seq >= row.origin_seq:
-        return with_views(store, run, _sound(store, row, read_own(store, run, after_seq, upto_seq, links)))
-    events: list[Event] = []
+        yield from _sound_pages(store, row, run, after_seq, upto_seq, links)
+        return
     chain = chain_of(store, run)
     rows = {one.run: one for one in chain}
+    read_upto = 0
     for name, first, last in segments(chain):
         upto = last if upto_seq is None else min(last, upto_seq)
         if upto > max(first, after_seq):
             links = Links(links.before, rows[name].birth)
-            own = _sound(store, rows[name], read_own(store, name, max(first, after_seq), upto, links))
-            events += with_views(store, name, own)
-            if name != run and upto == last and (not events or events[-1].seq != last):
+            for page in _sound_pages(store, rows[name], name, max(first, after_seq), upto, links):
+                read_upto = page.events[-1].seq
+                yield page
+            if name != run and upto == last and read_upto != last:
                 raise Corrupt(
                     store=store.url,
                     problem=f"run {run} was forked from event #{last} of {name}, which is missing",
                 )
-    return events
 
 
 def read_own(
@@ -421,28 +418,37 @@ def read_own(
 
     Each is verified and chained to the one before it; the first only if ``links`` knows its link. Corrupt.
     """
-    links = links or Links()
     events: list[Event] = []
+    for page in _own_pages(store, run, after_seq, upto_seq, links or Links()):
+        page.join(events)
+    return events
+
+
+def _own_pages(
+    store: StorePort, run: str, after_seq: int, upto_seq: int | None, links: Links
+) -> Iterator[Page]:
     while True:
-        page = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
-        for event in page:
-            seq = event[0]
-            first = seq if seq == after_seq + 1 else covers_from(event)
-            if first > after_seq + 1 or not is_intact(run, event):
-                raise _damaged(store, run, after_seq + 1)
-            if not links.fits(event):
-                raise Corrupt(
-                    store=store.url,
-                    problem=f"event #{seq} of run {run} does not follow the one before it: events of it were "
-                    "lost, or come from another copy of its journal",
-                )
-            if first <= after_seq:
-                while events and events[-1].seq >= first:
-                    events.pop()  # a pruner replaced this range between two pages
-            events.append(event)
-            after_seq = seq
-        if len(page) < EVENT_PAGE_MAX:
-            return events
+        events = store.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=EVENT_PAGE_MAX)
+        sound = links.count_sound(run, after_seq, events)
+        if sound < len(events):
+            raise _unsound(store, run, events[sound - 1].seq if sound else after_seq, events[sound])
+        if events:
+            yield Page(after_seq, events)
+            after_seq = events[-1].seq
+        if len(events) < EVENT_PAGE_MAX:
+            return
+
+
+def _unsound(store: StorePort, run: str, after_seq: int, event: Event) -> Corrupt:
+    """What is wrong with an event that is not sound behind this one."""
+    first = event.seq if event.seq == after_seq + 1 else covers_from(event)
+    if first > after_seq + 1 or not is_intact(run, event):
+        return _damaged(store, run, after_seq + 1)
+    return Corrupt(
+        store=store.url,
+        problem=f"event #{event.seq} of run {run} does not follow the one before it: events of it were "
+        "lost, or come from another copy of its journal",
+    )
 
 
 def own_links(row: RunRow) -> Links:
@@ -454,32 +460,18 @@ def _damaged(store: StorePort, run: str, seq: int) -> Corrupt:
     return Corrupt(store=store.url, problem=f"event #{seq} of run {run} is damaged or missing")
 
 
-def _sound(store: StorePort, row: RunRow | None, events: list[Event]) -> list[Event]:
-    """The events, after checking the shape of those that an import brought in unchecked. Corrupt."""
-    upto_seq = 0 if row is None else unchecked_upto(row)
-    for event in events if upto_seq else ():
-        problem = event_problem(event) if event.seq <= upto_seq else ""
-        if problem:
-            raise Corrupt(
-                store=store.url, problem=f"event #{event.seq} of run {row.run if row else ''}: {problem}"
-            )
-    return events
-
-
-def with_views(store: StorePort, run: str, events: list[Event]) -> list[Event]:
-    """The same list; each compacted event in it now holds its view."""
-    for number, event in enumerate(events):
-        if event.kind == Kind.COMPACTED:
-            events[number] = _with_view(store, run, event)
-    return events
-
-
-def _with_view(store: StorePort, run: str, event: Event) -> Event:
-    address = blob_fields(event.body).get("view_blob")
-    if address is None:
-        return event
-    body = filled(event.body, "view", read_blob(store, address))
-    return event._replace(body=body, crc=checksum(run, *event[:6], body))
+def _sound_pages(
+    store: StorePort, row: RunRow | None, run: str, after_seq: int, upto_seq: int | None, links: Links
+) -> Iterator[Page]:
+    """The run's own pages; the shape of events that an import brought in unchecked is checked. Corrupt."""
+    unchecked = 0 if row is None else unchecked_upto(row)
+    for page in _own_pages(store, run, after_seq, upto_seq, links):
+        for event in page.events if page.after_seq < unchecked else ():
+            problem = event_problem(event) if event.seq <= unchecked else ""
+            if problem:
+                raise Corrupt(store=store.url, problem=f"event #{event.seq} of run {run}: {problem}")
+        with_views(store, run, page.events)
+        yield page
 
 
 def all_runs(store: StorePort) -> Iterator[RunRow]:

@@ -6,6 +6,7 @@ all events instead. A crash while it is written leaves chunks without a head rec
 chunks do not match its checksum: both are ignored.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from orjson import dumps, loads
@@ -19,7 +20,7 @@ from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.journal.damaged_records import discard, find_sound
-from holdfast.engine.journal.journal import chain_of, read_all
+from holdfast.engine.journal.journal import chain_of, read_all, read_pages
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.engine.log import info
 from holdfast.errors import Corrupt, HoldfastError
@@ -44,20 +45,44 @@ def load(store: StorePort, run: str, row: RunRow | None = None) -> View:
     has_snapshot = row is None or row.head >= SNAPSHOT_EVENTS_MIN
     view = (_usable_snapshot(store, run) if has_snapshot else None) or View()
     behind = view.head
-    events = read_all(store, run, after_seq=behind, before=view.head_chain, row=row)
-    if behind and any(event.kind == Kind.RUN_REWOUND for event in events):
-        # The run may have been rewound to before the snapshot, which then holds the old branch.
+    if not _fold_pages(store, run, row, view):
+        # From the first event: the run may have been rewound to before the snapshot, which then holds the old
+        # branch.
         view, behind = View(), 0
-        events = read_all(store, run)
+        _fold_into(store, run, view, effective(read_all(store, run)))
+    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
+        _write_snapshot(store, run, view)
+    return view
+
+
+def _fold_pages(store: StorePort, run: str, row: RunRow | None, view: View) -> bool:
+    """Verify and fold what is behind the view, page by page, so that no page is kept.
+
+    False if it did not work, and the view is not to be used: a rewind left events behind that are folded, or
+    a pruner replaced some meanwhile.
+    """
+    behind = view.head
+    for page in read_pages(store, run, after_seq=behind, before=view.head_chain, row=row):
+        if page.replaces:
+            return False
+        try:
+            _fold_into(store, run, view, page.events)
+        except Corrupt:
+            # Events behind a rewind follow from those before its point.
+            if view.branch > behind or any(event.kind == Kind.RUN_REWOUND for event in page.events):
+                return False
+            raise
+    # A compacted event tells of rewinds, too, that it has covered: these are none.
+    return view.branch <= max(behind, view.base)
+
+
+def _fold_into(store: StorePort, run: str, view: View, events: Iterable[Event]) -> None:
     try:
-        fold(effective(events), view)
+        fold(events, view)
     except UNSOUND as error:  # such as an outcome without an intent: no program may continue from that
         cause = f"{type(error).__name__}: {error}"
         why = f"event #{view.head} of run {run} does not follow from those before it ({cause})"
         raise Corrupt(store=store.url, problem=why) from error
-    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
-        _write_snapshot(store, run, view)
-    return view
 
 
 class Pager:

@@ -40,7 +40,7 @@ async def settle_from_origin(held: HeldRun, runtime: Runtime, row: RunRow) -> No
         settled = _settled(call, event, how, row.origin)
         seq = await held.journal.append(runtime, [settled], held.clock.wall())
         call.is_open = False
-        call.outcomes.append(Outcome(seq, how == "done", held.add_point(), settled.body))
+        held.view.add_outcome(call, Outcome(seq, how == "done", held.add_point(), settled.body))
 
 
 def settled_behind(view: View, later: Sequence[Event], to_seq: int, kept: str) -> Iterator[Draft]:

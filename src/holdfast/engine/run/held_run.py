@@ -68,6 +68,8 @@ class HeldRun:
 
     awake_for: CallOptions | None = None
     """The options of the last call, if every feature is awake that they need."""
+    unasked: dict[str, Call]
+    """All calls that wait for the program, and some that do not any more; see ``waiting_calls``."""
 
     def __init__(  # noqa: PLR0915 - many small facts make up a held run
         self,
@@ -137,8 +139,8 @@ class HeldRun:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
         self._lock = Lock()
-        self._live = view.last_outcome_seq == 0
-        self._replayed_upto = 0
+        self._live, self._replayed_upto = view.last_outcome_seq == 0, 0
+        self.unasked = dict(view.calls)
 
     # -- features --------------------------------------------------------------------------------------------
 
@@ -263,16 +265,32 @@ class HeldRun:
         An explicit key is the whole identity: after a success, every call with this key gets that outcome.
         """
         with self._lock:
-            taken = call.taken
-            if taken < len(call.outcomes):
-                outcome = call.outcomes[taken]
-                call.taken = taken + 1
-            elif call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
+            if call.taken < len(call.outcomes):
+                outcome = call.outcomes[call.taken]
+                self._note_taken(call, outcome)
+                return outcome
+            if call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
                 outcome = call.outcomes[-1]
-            else:
-                return None
-            self._replayed_upto = max(self._replayed_upto, outcome.seq)
-            return outcome
+                self._replayed_upto = max(self._replayed_upto, outcome.seq)
+                return outcome
+            return None
+
+    def take(self, call: Call, outcome: Outcome) -> bool:
+        """Give this recorded outcome to the program, if it is the next one.
+
+        Another thread may have taken it meanwhile, if the call has an explicit key.
+        """
+        with self._lock:
+            is_next = call.outcomes[call.taken : call.taken + 1] == [outcome]
+            if is_next:
+                self._note_taken(call, outcome)
+            return is_next
+
+    def _note_taken(self, call: Call, outcome: Outcome) -> None:
+        call.taken = taken = call.taken + 1
+        if taken == len(call.outcomes) and not call.is_open:
+            self.unasked.pop(call.key, None)
+        self._replayed_upto = max(self._replayed_upto, outcome.seq)
 
     def note_given(self, outcome: Outcome) -> None:
         """Move the cursor over an outcome that was just settled and goes to the program."""
@@ -284,8 +302,20 @@ class HeldRun:
         with self._lock:
             call = self.view.calls.setdefault(key, Call(key, name))
             call.is_open = False
-            call.outcomes.append(outcome)
+            self.view.add_outcome(call, outcome)
             call.taken = len(call.outcomes) - (0 if is_given else 1)
+            if not is_given:
+                self.unasked[key] = call
+
+    def waiting_calls(self) -> list[Call]:
+        """The calls that the program has not got an outcome or an unknown end of, in no order.
+
+        It looks at what is left to ask for, so that the first new step does not pay for the whole journal.
+        """
+        calls = self.view.calls
+        with self._lock:
+            left = list(self.unasked.items())
+        return [call for key, call in left if call.is_waiting and calls.get(key) is call]
 
     def move_cursor(self, seq: int, unsaid: Iterable[int] = ()) -> None:
         """Count every record up to this event as received; of the conversation, all except ``unsaid``."""
@@ -294,6 +324,7 @@ class HeldRun:
             moved()
         with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
+            self.unasked = {key: call for key, call in self.view.calls.items() if call.is_waiting}
             self._replayed_upto = max(self._replayed_upto, seq)
 
     @property

@@ -10,8 +10,10 @@ from threading import Lock, current_thread
 from threading import enumerate as enumerate_threads
 from typing import TYPE_CHECKING, Any
 
+from orjson import dumps
+
 from holdfast.codec.blobs import address_of, pack
-from holdfast.codec.values import decode_tree, encode_state
+from holdfast.codec.values import decode_tree, encode_state, may_have_tags
 from holdfast.core.journal import run_row_facts
 from holdfast.core.state.assemble import gather
 from holdfast.core.state.nodes import Fetch, unpack_nodes
@@ -183,18 +185,33 @@ def fetcher(store: StorePort) -> Fetch:
     return lambda addresses: {address: unpack_nodes(data) for address, data in read_blobs(store, addresses)}
 
 
-@without_collecting()
 def read_state(store: StorePort, root: Any) -> Any:
     """The state's tree, as it was encoded. Corrupt if a part is missing or damaged."""
-    try:
-        return gather(root, fetcher(store))
-    except Corrupt as damage:
-        raise Corrupt(store=store.url, problem=damage.fields["problem"]) from damage
+    return _gathered(store, root, fetcher(store))
 
 
 def state_at(store: StorePort, root: Any) -> Any:
     """The state as a new value."""
-    return decode_tree(read_state(store, root), what=WHAT)
+    has_tags = may_have_tags(dumps(root))
+
+    def fetch(addresses: Sequence[str]) -> dict[str, list[bytes]]:
+        nonlocal has_tags
+        found: dict[str, list[bytes]] = {}
+        for address, data in read_blobs(store, addresses):
+            has_tags = has_tags or may_have_tags(data)
+            found[address] = unpack_nodes(data)
+        return found
+
+    tree = _gathered(store, root, fetch)
+    return decode_tree(tree, what=WHAT) if has_tags else tree  # the tree is new, too
+
+
+@without_collecting()
+def _gathered(store: StorePort, root: Any, fetch: Fetch) -> Any:
+    try:
+        return gather(root, fetch)
+    except Corrupt as damage:
+        raise Corrupt(store=store.url, problem=damage.fields["problem"]) from damage
 
 
 def lineage_of(store: StorePort, run: str) -> str:

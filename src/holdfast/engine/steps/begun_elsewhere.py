@@ -98,6 +98,7 @@ def noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_se
     call = held.view.calls[asked.key] = Call(asked.key, asked.name)
     call.seq, call.started_at, call.fence = first_seq, held.clock.wall(), held.journal.fence
     call.body, call.is_open = drafts[0].body, True
+    held.unasked[asked.key] = call
     for seq, event in enumerate(drafts[1:], first_seq + 1):
         if event.key != asked.key:
             continue
@@ -107,5 +108,6 @@ def noted(held: "HeldRun", asked: "RequestedCall", drafts: list[Draft], first_se
         else:
             call.is_open = False
             if body["how"] != "retry":
-                call.outcomes.append(Outcome(seq, body["how"] == "done", held.add_point(), event.body))
+                outcome = Outcome(seq, body["how"] == "done", held.add_point(), event.body)
+                held.view.add_outcome(call, outcome)
     return call

@@ -53,6 +53,7 @@ def keep_open(work: "Work", reason: str | None) -> None:
     assert held.journal is not None
     call = held.view.calls.setdefault(key, Call(key, work.asked.name))
     call.is_open, call.doubt = True, reason
+    held.unasked[key] = call
     call.body, call.seq = work.intent, work.intent_seq
     call.started_at, call.fence = work.started_at, held.journal.fence
 

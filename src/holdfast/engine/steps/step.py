@@ -29,6 +29,7 @@ from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.call_identity import (
     RequestedCall,
     answer,
+    answer_at_hand,
     find_answer,
     identify,
     look_around,
@@ -85,10 +86,10 @@ async def step(  # noqa: C901 - the order of a call, in one place
             to_do = meet(runtime, call_options, name, fn)
             if to_do is not None:
                 await unclaiming(held, asked, to_do)
-        if hooks.claim:
+        if hooks.claim and (call is None or (call_options.effect == "once" and call.is_spent)):
             asked, call = await look_around(held, runtime, call_options, asked, fn, call)
         if call is not None:
-            found = await find_answer(held, runtime, asked, call, fn)
+            found = answer_at_hand(held, asked, call) or await find_answer(held, runtime, asked, call, fn)
             if found is not None:
                 return found.value
         work = Work(held, runtime, call_options, asked, fn, args, kwargs)

@@ -15,7 +15,7 @@ from orjson import dumps
 
 from holdfast import limits
 from holdfast.errors import Corrupt, StoreBusy, StoreError, StoreReadOnly
-from holdfast.model.events import Event
+from holdfast.model.events import Event, event_of
 from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
@@ -176,7 +176,7 @@ class SqliteStore:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         upto = limits.SEQ_MAX if upto_seq is None else upto_seq
         with self._database.read() as connection:
-            return list(map(Event._make, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
+            return list(map(event_of, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
 
     def replace_events(
         self,
