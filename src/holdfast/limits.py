@@ -73,9 +73,9 @@ ARGUMENT_CHECK_ATTRIBUTES_MAX: Final = 100
 """How many attributes of a method's object are checked."""
 
 LOOP_FACTS_MAX: Final = 300
+"""How many of its last calls and thoughts a resumed run reads for loop detection."""
 RECENT_CALLS_MAX: Final = 2 * LOOP_FACTS_MAX
 """How many of the last steps a view can name without looking at all: some of their outcomes may be void."""
-"""How many of its last calls and thoughts a resumed run reads for loop detection."""
 
 LOOP_FACTS_COMPACTED_MAX: Final = 100
 """How many of them a compacted event carries, as digests."""
