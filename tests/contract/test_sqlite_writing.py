@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import limits
 from holdfast.errors import StoreBusy, StoreError
-from holdfast.model.store_rows import Append
+from holdfast.model.store_rows import Append, Blob, Refusal
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
 from holdfast.testing.store_rules.builders import (
@@ -102,6 +102,28 @@ def test_an_exception_in_the_middle_undoes_the_batch(store: SqliteStore) -> None
         store.append([poisoned("r", fence, 0)])
     assert store.read_events("r", limit=10) == []
     assert append(store, an_append("r", fence, 0)) == 1
+
+
+def test_an_append_with_a_blob_is_whole_or_absent(store: SqliteStore) -> None:
+    """It is one call of the driver with a transaction in it: whatever stops it, nothing is left open or half."""
+    fence = held(store)
+    blob = Blob("ab" * 32, b"content")
+    for synced in (True, False):
+        item = an_append("r", fence, 0, blobs=(blob,), synced=synced)
+        with pytest.raises(UnicodeEncodeError):
+            store.append([poisoned("r", fence, 0)._replace(blobs=(blob,), synced=synced)])
+        (stale,) = store.append([item._replace(fence=fence + 1)])
+        (conflict,) = store.append([an_append("r", fence, 5, blobs=(blob,), synced=synced)])
+        assert isinstance(stale, Refusal)
+        assert isinstance(conflict, Refusal)
+        assert (stale.reason, conflict.reason) == ("fenced", "conflict")
+        assert store.get_blobs([blob.address]) == {}
+        database = store._database
+        assert not database.synced.in_transaction
+        assert not database.flushed.in_transaction
+        assert database.trouble == ""
+    assert append(store, item) == 1
+    assert store.get_blobs([blob.address]) == {blob.address: b"content"}
 
 
 def test_a_transaction_that_was_left_open_swallows_no_append(store: SqliteStore, tmp_path: Path) -> None:

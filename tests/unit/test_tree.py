@@ -385,3 +385,57 @@ def test_cutting_keeps_everything_in_order() -> None:
     for text in ("é漢" * 20_000, "0" * 50_000, ""):
         assert "".join(pieces(text)) == text
         assert all(len(piece.encode()) <= limits.STATE_PIECE_BYTES_MAX + 3 for piece in pieces(text))
+
+
+# -- data that was parsed from JSON -----------------------------------------------------------------------------
+
+TEXTS = ("#list", '"$":', "a $5 note", "[[[", "x" * 300)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_data_from_json_are_planted_as_the_codec_would_write_them(text: str) -> None:
+    """The same root, packs and identity, also where a part of it was planted before."""
+    given, tagged = StoredNodes(address_of), StoredNodes(address_of)
+    messages: list[Any] = [message(number) for number in range(100)]
+    for _ in range(3):
+        messages.append({"role": "user", "content": text, "more": [text, [1.5, None], {"a": {}}]})
+        asked = {
+            "model": "m",
+            "messages": messages,
+            "tools": [{"n": text}],
+            "wide": {f"k{n}": n for n in range(70)},
+        }
+        request = orjson.loads(orjson.dumps(asked))
+        one, two = given.plant_json(request), tagged.plant(encode_tree(request, what="it"))
+        assert one is not None
+        assert one[:4] == two[:4]
+        given.settle(one)
+        tagged.settle(two)
+
+
+def nested(depth: int) -> Any:
+    return [] if depth == 1 else [nested(depth - 1)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"$": "tuple", "v": []},
+        {"messages": [{"$": 1}]},
+        {"messages": [[{"a": {"$": 1}}]]},
+        {"tools": {"$": 1}},
+        {"wide": {"$": 1, **{f"k{number}": number for number in range(70)}}},
+        {"messages": [nested(limits.VALUE_DEPTH_MAX)]},
+        {"deep": {"messages": nested(limits.VALUE_DEPTH_MAX)}},
+    ],
+)
+def test_data_from_json_that_need_a_tag_go_to_the_codec(asked: Any) -> None:
+    """An object with the key of a tag would be read as one; and what is too deep could not be read back."""
+    assert StoredNodes(address_of).plant_json(asked) is None
+
+
+def test_data_like_a_tag_need_the_codec_also_if_the_same_bytes_are_stored() -> None:
+    """A tuple that the codec has tagged is stored under the same bytes as an object that looks like its tag."""
+    nodes = StoredNodes(address_of)
+    nodes.settle(nodes.plant(encode_tree({"messages": [("a", "b")]}, what="it")))
+    assert nodes.plant_json({"messages": [{"$": "tuple", "v": ["a", "b"]}]}) is None

@@ -23,6 +23,7 @@ from holdfast.adapters.wire.server_probes import (
 from holdfast.adapters.wire.shapes import shape_of
 from holdfast.adapters.wire.shapes.shape import Shape, WireSource
 from holdfast.core.llm.conversation import is_ready, prepare_request
+from holdfast.core.llm.conversation.checked_messages import CheckedMessages
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.conversation_repair import settle_request
 from holdfast.engine.llm.model_call import Ask
@@ -92,6 +93,8 @@ class Wire(NamedTuple):
     """The module: ``httpx``, or ``httpx2``."""
     inner: Any
     manner: Manner
+    checked: CheckedMessages
+    """What was sent through it, as far as it need not be checked again."""
 
 
 class Exchange:
@@ -102,8 +105,10 @@ class Exchange:
         "shape",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, request: Any, shape: Shape, body: dict[str, Any], *, waits: bool) -> None:
-        self._wire, self._request, self._path, self.shape = wire, request, request.url.path, shape
+    def __init__(
+        self, wire: Wire, request: Any, path: str, shape: Shape, body: dict[str, Any], *, waits: bool
+    ) -> None:
+        self._wire, self._request, self._path, self.shape = wire, request, path, shape
         self._given = body
         self._headers: list[tuple[bytes, bytes]] = []
         self.is_replayed = False
@@ -111,13 +116,20 @@ class Exchange:
         self.is_stream = shape.source is not None and shape.is_stream(self._path, body)
         url, manner = request.url, wire.manner
         provider = f"{url.host}:{url.port}" if url.port else str(url.host)
-        self.ask = Ask(shape.name, self.body, provider=provider, is_copy=True)
+        self.ask = Ask(shape.name, self.body, provider=provider, is_json=True)
         self.line = Line(
             manner.patience,
             probe=self.readiness_async if waits else self.readiness,
-            targets=("", *(fallback.model for fallback in manner.fallbacks)),
-            providers=(provider, *(fallback.provider or provider for fallback in manner.fallbacks)),
+            targets=("", *[fallback.model for fallback in manner.fallbacks]),
+            providers=(provider, *[fallback.provider or provider for fallback in manner.fallbacks]),
         )
+
+    def is_ready(self, held: HeldRun, body: dict[str, Any]) -> bool:
+        """Whether a provider accepts the body as it is, as far as that shows without other shapes."""
+        if self.shape.dialect is not None or self.shape.continues(body):
+            return False
+        said = body.get(self.shape.conversation)
+        return type(said) is not list or self._wire.checked.is_ready(held.run, said)
 
     async def prepared(self, held: HeldRun, runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
         """The body as a provider accepts it."""
@@ -425,13 +437,13 @@ async def prepared(
     return {**body, shape.conversation: ready if dialect is None else dialect.write(ready)}
 
 
-def shape_in(request: Any) -> Shape | None:
+def shape_in(request: Any, path: str) -> Shape | None:
     """Which model call a request is, as far as its path tells; None if it is none: its body is not read."""
-    return shape_of(request.url.path) if request.method == "POST" else None
+    return shape_of(path) if request.method == "POST" else None
 
 
 def exchange_of(
-    wire: Wire, request: Any, shape: Shape | None, content: bytes, *, waits: bool
+    wire: Wire, request: Any, path: str, shape: Shape | None, content: bytes, *, waits: bool
 ) -> Exchange | None:
     """The exchange of a request; None if it is no model call."""
     if shape is None:
@@ -440,7 +452,7 @@ def exchange_of(
         body = loads(content)
     except JSONDecodeError:
         return None
-    return Exchange(wire, request, shape, body, waits=waits) if isinstance(body, dict) else None
+    return Exchange(wire, request, path, shape, body, waits=waits) if isinstance(body, dict) else None
 
 
 def _pass_on(error: ProviderError | None) -> None:

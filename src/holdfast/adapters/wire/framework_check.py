@@ -31,11 +31,15 @@ _said: Final[set[str]] = set()
 
 def check_framework() -> None:
     """Warn, once for each framework, if this call comes from one whose adapter is not loaded."""
-    if not any(root in sys.modules and _is_missing(adapter) for root, adapter in _ROOTS.items()):
+    modules = sys.modules
+    for root, adapter in _ROOTS.items():
+        if root in modules and _is_missing(adapter):
+            break
+    else:
         return
-    adapter = _adapter_of_caller()
-    if adapter is not None:
-        say_missing(adapter)
+    calling = _adapter_of_caller()
+    if calling is not None:
+        say_missing(calling)
 
 
 def say_missing(adapter: str) -> None:

@@ -18,6 +18,7 @@ from holdfast.adapters.wire.exchange import BARE, Exchange, Manner, Wire, exchan
 from holdfast.adapters.wire.framework_check import check_framework
 from holdfast.adapters.wire.provider_error import ProviderError
 from holdfast.adapters.wire.unjournaled import check_passes
+from holdfast.core.llm.conversation.checked_messages import CheckedMessages
 from holdfast.engine.llm.model_call import ask_model
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import held_runs
@@ -57,16 +58,13 @@ def client_call(call: ClientCall | None = None) -> Iterator[ClientCall]:
         _CALL.reset(token)
 
 
-@contextmanager
-def _errors_carried() -> Iterator[ClientCall]:
-    """What the transport raises inside of such a call is carried."""
+def _response(exchange: Exchange, is_replayed: bool, **given: Any) -> Any:
+    """The response; the call of the client learns whether it came from the journal."""
+    response = exchange.response(is_replayed, **given)
     call = _CALL.get()
-    try:
-        yield call or ClientCall()
-    except HoldfastError as error:
-        if call is None:
-            raise
-        raise _Carried(error) from error.__cause__
+    if call is not None:
+        call.is_replayed = exchange.is_replayed
+    return response
 
 
 def _is_journaled(wire: Wire, exchange: Exchange | None, request: Any) -> bool:
@@ -99,26 +97,30 @@ class BlockingTransport:
 
     def handle_request(self, request: Any) -> Any:
         """Answer from the journal, or send the request and journal the answer."""
-        with _errors_carried() as call:
-            shape = shape_in(request)
+        try:
+            path = request.url.path
+            shape = shape_in(request, path)
             content = request.read() if shape is not None else b""
-            exchange = exchange_of(self.wire, request, shape, content, waits=False)
+            exchange = exchange_of(self.wire, request, path, shape, content, waits=False)
             if not _is_journaled(self.wire, exchange, request):
                 return self.wire.inner.handle_request(request)
             assert exchange is not None
             try:
-                response = self._answer(exchange)
+                return self._answer(exchange)
             except ProviderError as error:
                 return exchange.refusal(error)
-            call.is_replayed = exchange.is_replayed
-            return response
+        except HoldfastError as error:
+            if _CALL.get() is None:
+                raise
+            raise _Carried(error) from error.__cause__
 
     def _answer(self, exchange: Exchange) -> Any:
         here = here_now()
         assert here is not None
 
         def send(body: dict[str, Any]) -> Any:
-            body = drive(exchange.prepared(here.held, BLOCKING, body))
+            if not exchange.is_ready(here.held, body):
+                body = drive(exchange.prepared(here.held, BLOCKING, body))
             substitute = exchange.substitute(body)
             if substitute is not None:
                 with exchange.asking_substitute():
@@ -140,12 +142,12 @@ class BlockingTransport:
                     line=line,
                 )
             )
-            return exchange.response(answer.is_replayed, content=dumps(answer.value))
+            return _response(exchange, answer.is_replayed, content=dumps(answer.value))
         streaming = exchange.streaming(
             here.held, BLOCKING, lambda body: exchange.events(send(body)), exchange.flavour
         )
         drive(streaming.begin())
-        return exchange.response(streaming.is_replayed, stream=exchange.bytes_of(streaming))
+        return _response(exchange, streaming.is_replayed, stream=exchange.bytes_of(streaming))
 
     def __enter__(self) -> Any:
         self.wire.inner.__enter__()
@@ -167,26 +169,30 @@ class AwaitedTransport:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer from the journal, or send the request and journal the answer."""
-        with _errors_carried() as call:
-            shape = shape_in(request)
+        try:
+            path = request.url.path
+            shape = shape_in(request, path)
             content = await request.aread() if shape is not None else b""
-            exchange = exchange_of(self.wire, request, shape, content, waits=True)
+            exchange = exchange_of(self.wire, request, path, shape, content, waits=True)
             if not _is_journaled(self.wire, exchange, request):
                 return await self.wire.inner.handle_async_request(request)
             assert exchange is not None
             try:
-                response = await self._answer(exchange)
+                return await self._answer(exchange)
             except ProviderError as error:
                 return exchange.refusal(error)
-            call.is_replayed = exchange.is_replayed
-            return response
+        except HoldfastError as error:
+            if _CALL.get() is None:
+                raise
+            raise _Carried(error) from error.__cause__
 
     async def _answer(self, exchange: Exchange) -> Any:
         here = here_now()
         assert here is not None
 
         async def send(body: dict[str, Any]) -> Any:
-            body = await exchange.prepared(here.held, AWAITING, body)
+            if not exchange.is_ready(here.held, body):
+                body = await exchange.prepared(here.held, AWAITING, body)
             substitute = exchange.substitute(body)
             if substitute is not None:
                 with exchange.asking_substitute():
@@ -206,10 +212,10 @@ class AwaitedTransport:
             answer = await ask_model(
                 here.held, AWAITING, exchange.ask, call, exchange.body, line=exchange.line
             )
-            return exchange.response(answer.is_replayed, content=dumps(answer.value))
+            return _response(exchange, answer.is_replayed, content=dumps(answer.value))
         streaming = exchange.streaming(here.held, AWAITING, open_, exchange.flavour_async)
         await streaming.begin()
-        return exchange.response(streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
+        return _response(exchange, streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
 
     async def __aenter__(self) -> Any:
         await self.wire.inner.__aenter__()
@@ -257,9 +263,11 @@ def journaled(http_client: Any, manner: Manner) -> Any:
     made._holdfast_of = http_client  # noqa: SLF001 - its own mark
     cls = _transports_of(http)[is_async_client(http_client)]
 
+    checked = CheckedMessages()
+
     def above(transport: Any) -> Any:
         inner = transport.wire.inner if isinstance(transport, cls) else transport
-        return None if transport is None else cls(Wire(http, inner, manner))
+        return None if transport is None else cls(Wire(http, inner, manner, checked))
 
     # Neither library has a public name for the transports of a client that exists.
     made._transport = above(http_client._transport)  # noqa: SLF001

@@ -77,10 +77,14 @@ def cost_of(usage: Usage, *tables: PriceTable) -> float | None:
 
     The first table with a price decides, so a user's table overrides the shipped one.
     """
-    prices = (table.find(usage.model, usage.provider) for table in tables)
-    price = next((price for price in prices if price is not None), None)
-    if price is None:
-        return None
+    for table in tables:
+        price = table.find(usage.model, usage.provider)
+        if price is not None:
+            return _cost(usage, price)
+    return None
+
+
+def _cost(usage: Usage, price: Price) -> float | None:
     # Cached tokens are part of the input tokens here. A provider that reports more of them must not make it
     # negative.
     cached = min(usage.cached_tokens or 0, usage.input_tokens or 0)

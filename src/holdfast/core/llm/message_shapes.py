@@ -10,7 +10,7 @@ from orjson import JSONDecodeError, loads
 
 from holdfast.core.text.value_text import one_line, readable
 
-_BODIES: Final = ("content", "parts", "tool_calls", "function_call", "tool_call_id")
+_BODIES: Final = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id"})
 _TEXT_CHARS_MAX: Final = 160
 _CALL_CHARS_MAX: Final = 120
 _CALL_PARTS: Final = ("tool_use", "tool-call", "tool_call", "function_call")
@@ -29,7 +29,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 def role_of(value: Any) -> str | None:
     """The role of a message; None if this is no message. Its content may be an unresolved reference."""
     fields = fields_of(value)
-    if fields is None or not any(name in fields for name in _BODIES):
+    if fields is None or _BODIES.isdisjoint(fields):
         return None
     role = fields.get("role")
     if type(role) is dict and role.get("$") == "enum":

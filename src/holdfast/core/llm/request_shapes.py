@@ -134,6 +134,9 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
     if "eval_count" in fields or "prompt_eval_count" in fields:
         usage = fields  # Ollama has its counts beside the answer
     named = fields.get("model") or fields.get("model_name") or fields.get("modelVersion")
+    model = named if type(named) is str and named else model
+    if not usage:
+        return Usage(model, provider)
     sent = _count(
         usage, "prompt_tokens", "input_tokens", "inputTokens", "promptTokenCount", "prompt_eval_count"
     )
@@ -158,7 +161,7 @@ def usage_in(answer: Any, *, model: str = "", provider: str = "") -> Usage:
         cached = _count(usage, "cacheReadInputTokens")
         sent += (cached or 0) + (_count(usage, "cacheWriteInputTokens") or 0)
     return Usage(
-        model=named if type(named) is str and named else model,
+        model=model,
         provider=provider,
         input_tokens=sent,
         output_tokens=got,
@@ -190,17 +193,13 @@ def known_of(usage: Usage) -> dict[str, Any]:
     return {
         name: value
         for name, value in usage._asdict().items()
-        if value is not None and value is not False and not _is_blank(value)
+        if value is not None and value is not False and not (type(value) is str and not value)
     }
 
 
 def usage_of(recorded: Mapping[str, Any]) -> Usage:
     """The usage from its record. Fields of a later version are ignored."""
     return Usage(**{name: value for name, value in recorded.items() if name in Usage._fields})
-
-
-def _is_blank(value: Any) -> bool:
-    return type(value) is str and not value
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
@@ -221,7 +220,7 @@ def _count(usage: Mapping[str, Any], *names: str) -> int | None:
 
 def _detail(usage: Mapping[str, Any], groups: tuple[str, ...], name: str) -> int | None:
     for group in groups:
-        found = _count(_fields(usage.get(group)), name)
-        if found is not None:
+        inner = usage.get(group)
+        if inner and (found := _count(_fields(inner), name)) is not None:
             return found
     return _count(usage, name)

@@ -12,6 +12,9 @@ The *identity* of a small value is its own JSON; that of a large one is ``#`` an
 the top are examined in every plant. Long lists and objects are compared with the last plant as bytes, 64
 elements at a time, and in a window that differs only the elements from the first changed one on are hashed:
 that is what makes the cost follow the change.
+
+Values that the codec would tag must be tagged before they are planted. Data that was parsed from JSON may
+come as it is: only its new elements are looked at, and what needs the codec is refused.
 """
 
 from bisect import bisect_left, bisect_right
@@ -43,6 +46,7 @@ from holdfast.limits import (
     STATE_PACK_BYTES,
     STATE_PIECE_BYTES_MAX,
     STATE_WIDTH_MAX,
+    VALUE_DEPTH_MAX,
     VALUE_SIZE_BYTES_MAX,
 )
 from holdfast.model.named_tuple import NamedTuple
@@ -53,6 +57,16 @@ _RUN: Final = ""
 """The form of a run. Its reference has no word before it, because only a run of runs refers to it."""
 _PAIR: Final = b"\x00"
 """Separates key and value in the identity of a pair. JSON never has this byte."""
+_TAG: Final = "$"
+_TAGGED: Final = b'"$":'
+"""Encoded data have it exactly where an object has that key: in a text the quotes are escaped."""
+
+
+class _NeedsTags(Exception):
+    """The codec must look at these data: an object has the key of a tag, or they may be too deep."""
+
+
+_CONTAINERS: Final = (dict, list)
 
 
 class Pack(NamedTuple):
@@ -74,7 +88,10 @@ class _Window(NamedTuple):
 
     def unchanged(self, data: bytes) -> int:
         """How many elements the data begin with that are the same here."""
-        count = bisect_left(self.ends, True, key=lambda end: data[:end] != self.data[:end])
+        count = len(self.ends)
+        # A conversation mostly grows, so that all of them are.
+        if not data.startswith(self.data[:-1]):
+            count = bisect_left(self.ends, True, key=lambda end: data[:end] != self.data[:end])
         # ``12`` is also how ``123`` begins.
         return count - 1 if count and data[self.ends[count - 1]] not in b",]" else count
 
@@ -132,7 +149,18 @@ class StoredNodes:
         self._learned: dict[bytes, str] = {}
         """Hash of a node -> its reference, for a state that an earlier process planted."""
         self._long: dict[tuple[str, ...], _Long] = {}
+        self._is_json = False
         self._begin()
+
+    def plant_json(self, data: Any) -> Planted | None:
+        """As ``plant``, for data that were parsed from JSON; None if the codec must look at them first."""
+        self._is_json = True
+        try:
+            return self.plant(data)
+        except (_NeedsTags, TypeError):  # orjson writes fewer levels than it reads
+            return None
+        finally:
+            self._is_json = False
 
     def plant(self, tree: Any) -> Planted:
         """The root of this state, and the packs that are not stored yet. Raises TooLarge.
@@ -176,26 +204,32 @@ class StoredNodes:
 
     def _spine(self, value: Any, path: tuple[str, ...]) -> bytes:
         if type(value) is dict and len(path) < STATE_DEPTH_MAX:
+            if self._is_json and _TAG in value:
+                raise _NeedsTags
             if len(value) > STATE_WIDTH_MAX:
                 return self._windowed(DICT, list(value.items()), path)
             return self._branch(value, path)
         if type(value) is list:
             return self._windowed(LIST, value.copy(), path)
-        data = escape(orjson.dumps(value))
+        data = orjson.dumps(value)
+        if self._is_json and type(value) is dict:
+            _check_plain(data, len(path))
+        data = escape(data)
         self._size += len(data)
         return self._content(value, data, len(path))
 
     def _branch(self, value: dict[str, Any], path: tuple[str, ...]) -> bytes:
         """Identify a small object by the identities of its values: long values are not encoded again."""
-        pairs = list(value.items())  # a copy at one moment: another thread may change the object
-        items = [self._spine(item, (*path, key)) for key, item in pairs]
-        keys = [orjson.dumps(key) for key, _ in pairs]
+        items: list[bytes] = []
+        keys: list[bytes] = []
+        for key, item in list(value.items()):  # a copy at one moment: another thread may change the object
+            items.append(self._spine(item, (*path, key)))
+            keys.append(orjson.dumps(key))
         self._size += sum(map(len, keys)) + 2 * len(keys) + 1
-        if all(item[0] != _HASHED for item in items):
-            data = _object(keys, items)
-            if len(data) <= STATE_INLINE_BYTES_MAX:
-                return data
-        identity = _hashed(b"branch", _object(keys, items))
+        data = _object(keys, items)
+        if len(data) <= STATE_INLINE_BYTES_MAX and not _has_hashed(items):
+            return data
+        identity = _hashed(b"branch", data)
         if not self._is_known(identity):
             self._add(identity, VALUE, _object(keys, [self._json(item) for item in items]))
         return identity
@@ -210,16 +244,19 @@ class StoredNodes:
         for number, began in enumerate(range(0, len(elements), _WINDOW)):
             data = orjson.dumps(elements[began : began + _WINDOW])
             self._size += len(data)
-            last = old.windows[number] if number < len(old.windows) else _UNSEEN
-            unchanged = len(last.items) if last.data == data else last.unchanged(data)
+            if self._is_json and _TAGGED in data:
+                raise _NeedsTags
+            window = old.windows[number] if number < len(old.windows) else _UNSEEN
+            unchanged = len(window.items)
+            if window.data != data:
+                unchanged = window.unchanged(data)
+                window = self._window(form, data, window, unchanged, len(path) + 1)
             same += unchanged if same == began else 0
-            new.append(
-                last if last.data == data else self._window(form, data, last, unchanged, len(path) + 1)
-            )
+            new.append(window)
         items = [item for window in new for item in window.items]
         cuts = old.cuts.upto(same)
         self._new_long[place] = _Long(new, cuts)
-        if len(items) < STATE_INLINE_BYTES_MAX // 2 and all(item[0] != _HASHED for item in items):
+        if len(items) < STATE_INLINE_BYTES_MAX // 2 and not _has_hashed(items):
             data = _array(items)
             if form == LIST and len(data) <= STATE_INLINE_BYTES_MAX:
                 return data
@@ -236,6 +273,8 @@ class StoredNodes:
         part = orjson.loads(b"[" + data[end + 1 :]) if end + 1 < len(data) else []
         for element in part:
             encoded = orjson.dumps(element)
+            if self._is_json and type(element) in _CONTAINERS:
+                _check_plain(encoded, depth)
             end += 1 + len(encoded)  # and what is before it: a comma, or the bracket
             items.append(self._element(form, element, encoded, depth))
             ends.append(end)
@@ -335,7 +374,8 @@ class StoredNodes:
             elif form == DICT:
                 body = _array([self._pair(item) for item in run])
             else:
-                body = _array([self._json(item) for item in run])
+                stored = self._stored  # most items of a run are: they need no call
+                body = _array([stored.get(item) or self._json(item) for item in run])
             self._add(identity, _RUN, body)
         return identity
 
@@ -385,8 +425,23 @@ class StoredNodes:
         address = self._address_of(data)
         self._packs.append(Pack(address, data))
         for identity, (form, index) in self._local.items():
-            self._fresh[identity] = _reference(form, f"{address}/{index}")
+            ref = f"{address}/{index}"
+            self._fresh[identity] = link(form, ref) if form else ref.encode()
         self._local, self._nodes, self._bytes = {}, [], 0
+
+
+def _check_plain(data: bytes, depth: int) -> None:
+    """_NeedsTags if the codec must look at an encoded value that is so deep in its tree."""
+    # Brackets inside of texts count, too: then the codec counts again.
+    if _TAGGED in data or data.count(b"[") + data.count(b"{") > VALUE_DEPTH_MAX - depth:
+        raise _NeedsTags
+
+
+def _has_hashed(items: Sequence[bytes]) -> bool:
+    for item in items:  # noqa: SIM110 - a generator takes a call for each
+        if item[0] == _HASHED:
+            return True
+    return False
 
 
 def _hashed(kind: bytes, *parts: bytes) -> bytes:

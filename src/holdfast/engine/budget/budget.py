@@ -8,7 +8,7 @@ The budget of a run covers its descendants. Those of this process are counted as
 processes by what they have recorded: see ``family_spending``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -104,6 +104,8 @@ class Spending(Feature):
         self.budget = held.entry.budget if held.entry is not None else None
         self.spent: Spent = known.spent
         self._prices = own_prices(held.entry.prices if held.entry is not None else None)
+        self._cost: Callable[[Usage], float | None] | None = None
+        """Prices a call, once the tables are loaded."""
         self._warned = dict(known.warned)
         self._under_way = 0
         self._lock = Lock()
@@ -138,12 +140,14 @@ class Spending(Feature):
 
     def ask(self) -> tuple[Verdict, list[Limit]]:
         """Whether the budget allows one more call, which is then in flight; and the limits to warn of now."""
-        self._load_prices()
+        if self._cost is None:
+            self._load_prices()
         with self._lock:
-            verdict = Verdict()
-            if self.budget is not None:
-                spent = total((self.spent, self._below.spent()))
-                verdict = judge(spent, self.budget, self.worked_s, under_way=self._under_way)
+            if self.budget is None:
+                self._under_way += 1
+                return _ALLOWED
+            spent = total((self.spent, self._below.spent()))
+            verdict = judge(spent, self.budget, self.worked_s, under_way=self._under_way)
             news = [limit for limit in verdict.warn if self._warned.get(limit.name) != limit.allowed]
             self._warned |= {limit.name: limit.allowed for limit in news}
             # Counted before it is sent: concurrent calls must not all pass the same limit.
@@ -152,7 +156,10 @@ class Spending(Feature):
 
     def note(self, usage: Usage) -> Usage:
         """Count an answer, with its cost."""
-        priced = usage if usage.cost is not None else usage._replace(cost=self._cost(usage))
+        priced = usage
+        if usage.cost is None:
+            cost = (self._cost or self._load_prices())(usage)
+            priced = usage if cost is None else usage._replace(cost=cost)
         with self._lock:
             self._under_way = max(0, self._under_way - 1)
             self.spent = plus(self.spent, priced)
@@ -169,21 +176,17 @@ class Spending(Feature):
         with self._lock:
             self._under_way = max(0, self._under_way - 1)
 
-    def _load_prices(self) -> None:
+    def _load_prices(self) -> "Callable[[Usage], float | None]":
         """Load prices before the call: a paid answer must not be lost because a file cannot be opened."""
-        from holdfast.core.budget import prices  # noqa: F401 - see above
-        from holdfast.engine.budget.price_tables import shipped_prices
-
-        shipped_prices()
-
-    def _cost(self, usage: Usage) -> float | None:
         from holdfast.core.budget.prices import cost_of  # most runs make no model calls
         from holdfast.engine.budget.price_tables import shipped_prices
 
-        own = () if self._prices is None else (self._prices,)
-        return cost_of(usage, *own, shipped_prices())
+        tables = (shipped_prices(),) if self._prices is None else (self._prices, shipped_prices())
+        self._cost = lambda usage: cost_of(usage, *tables)
+        return self._cost
 
 
+_ALLOWED: Final[tuple[Verdict, list[Limit]]] = Verdict(), []
 SPENDING: Final = Slot("budget", Spending)
 _live: "WeakValueDictionary[tuple[str, str], Spending]" = WeakValueDictionary()
 """The runs of this process that count what they spend, by store and id."""

@@ -13,8 +13,10 @@ from typing import Any, Final
 from orjson import dumps
 
 from holdfast.core.llm.request_shapes import known_of, model_in, parts, summary, usage_in
+from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.budget.budget import check_before_model_call, note, note_failure
+from holdfast.engine.journal.drafts import Draft
 from holdfast.engine.llm.provider_wait import Line, Watch
 from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import HeldRun
@@ -37,8 +39,8 @@ class Ask(NamedTuple):
     request: Any
     model: str = ""
     provider: str = ""
-    is_copy: bool = False
-    """Whether only Holdfast has the request, so that no other thread can change it."""
+    is_json: bool = False
+    """Whether Holdfast parsed the request from JSON: then no other thread can change it, and it is plain."""
 
     @property
     def model_asked(self) -> str:
@@ -63,7 +65,9 @@ async def ask_model(
 ) -> Answer:
     """The recorded answer to this request, or that of ``call(*args)``, recorded before it is returned."""
     held.check_usable()
-    await STATES.of(held).learn_first(runtime)
+    states = STATES.of(held)
+    if runtime.waits or states.store.lineage is None:
+        await states.learn_first(runtime)
     taken, asked = identify_request(held, ask)
     try:
         recorded = held.view.calls.get(asked.key)
@@ -80,7 +84,7 @@ async def ask_model(
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as a tree of nodes, and the identity of the call."""
     here, point = place(held, ask.name)
-    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_copy=ask.is_copy)
+    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_json=ask.is_json)
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
     n = held.claim(site)
@@ -138,7 +142,7 @@ class ModelWork(Work):
         states = STATES.of(self.held)
         await check_before_model_call(self.held, self.runtime)
         self._is_under_way = True
-        with states.store.building():
+        with states.store.building:
             planted = states.store.build_on(states.known_roots(), self.taken)
             fields = {
                 "model": self.ask.model_asked,
@@ -146,13 +150,15 @@ class ModelWork(Work):
                 "request_bytes": planted.size,
                 **self._said(),
             }
-            intent = self._intent(fields, {"request": planted.root})._replace(blobs=blobs_of(planted))
+            intent = self._intent(fields, {"request": planted.root})
+            intent = Draft(intent.kind, intent.name, intent.key, intent.body, blobs_of(planted))
             self.intent = intent.body
             # Flushed, not synced: after a power cut that loses it, the call is simply made again.
             self.intent_seq = await self.append(intent, synced=False)
             states.store.settle(planted)
         states.latest_request = self.intent_seq, planted.root
-        await self.watch.resume()
+        if self.asked.key in WAITS.of(self.held.view).open:
+            await self.watch.resume()
 
     async def _failed(self, error: Exception, began: float) -> Any:
         """Wait for an outage to end; record any other failure."""
@@ -177,7 +183,8 @@ class ModelWork(Work):
 
         The usage is the first field, so that a fold need not parse the rest.
         """
-        await self.watch.over()
+        if self.watch.is_waiting:
+            await self.watch.over()
         usage = note(self.held, self.usage_of(value))
         self._is_under_way = False
         parts = {**(parts or {}), **self.line.notes}

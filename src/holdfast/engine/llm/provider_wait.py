@@ -95,6 +95,11 @@ class Watch:
         self.fell_back: list[dict[str, str]] = []
         """The targets that the call fell back to, and why."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits now, or an earlier attempt did and this one has not answered yet."""
+        return self._waiting is not None
+
     async def resume(self) -> None:
         """Continue a wait that an earlier attempt began, at least until the time that the provider named."""
         work = self._work

@@ -123,7 +123,7 @@ class Autosaver:
     async def _save(self, runtime: Runtime, held: HeldRun, taken: Taken, position: StatePosition) -> None:
         journal = held.require_journal(AUTOSAVE)
         key = f"{AUTOSAVE}.{held.number}.{next(self._numbers)}"
-        with STATES.of(held).store.building():
+        with STATES.of(held).store.building:
             event, planted = draft_of(held, taken, AUTOSAVE, key, position._asdict())
             self._head = await journal.append(runtime, [event], held.clock.wall(), synced=False)
             settle(held, planted)

@@ -33,7 +33,7 @@ async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | N
         if recorded is not None:
             return recorded.point
         held.require_journal(asked.name)
-        with STATES.of(held).store.building():
+        with STATES.of(held).store.building:
             event, planted = draft_of(
                 held, taken, asked.name, asked.key, placed(asked, {"label": label, **path_of(asked)})
             )

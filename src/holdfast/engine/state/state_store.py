@@ -4,8 +4,7 @@ Invariant: this module writes nothing. The append that records a checkpoint stor
 leaves a state complete or absent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from threading import Lock, current_thread
 from threading import enumerate as enumerate_threads
 from typing import TYPE_CHECKING, Any
@@ -43,6 +42,22 @@ _OURS = (
 """How the names of threads begin in which no code of the program runs."""
 
 
+class Building:
+    """While it is entered, no prune may delete what a state refers to, recorded or not."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+        self.count = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.count += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self.count -= 1
+
+
 class States:
     """The states of one held run: each writes only nodes that no state before it wrote."""
 
@@ -52,7 +67,8 @@ class States:
         self._lock = Lock()
         self._nodes: StoredNodes | None = None
         self._has_learned = False
-        self._building = 0
+        self.building = Building(self._lock)
+        """Entered from ``build_on`` to ``settle``."""
         self.lineage: str | None = None
         """The lineage that the packs belong to, once it is read; see ``lineage_of``."""
 
@@ -66,16 +82,18 @@ class States:
             if not self._has_learned:
                 self._learn(self._fresh_nodes(), roots)
 
-    def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False) -> "Taken":
+    def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False, is_json: bool = False) -> "Taken":
         """The state as nodes. NotStorable; TooLarge; StateChanged by another thread.
 
         If other threads could change it, it is encoded twice and compared: a state that is part old and part
-        new must not be recorded. ``is_copy``: no other thread has it. What earlier attempts have stored need
-        not be known here, only in ``build_on``.
+        new must not be recorded. ``is_copy``: no other thread has it; ``is_json``: and it was parsed from
+        JSON. What earlier attempts have stored need not be known here, only in ``build_on``.
         """
+        if is_json and (parsed := self._taken_as_json(state)) is not None:
+            return parsed
         taken = self._look(state, what)
         if (
-            not is_copy
+            not (is_copy or is_json)
             and _others_run()
             and self._look(state, what).planted.identity != taken.planted.identity
         ):
@@ -99,6 +117,13 @@ class States:
             nodes = self._fresh_nodes()
             return Taken(nodes.plant(tree), rebuild, tree, nodes)
 
+    def _taken_as_json(self, tree: Any) -> "Taken | None":
+        """As it is; None if the codec must look at it."""
+        with self._lock:
+            nodes = self._fresh_nodes()
+            planted = nodes.plant_json(tree)
+        return None if planted is None else Taken(planted, [], tree, nodes)
+
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
         """The nodes to record, given the roots of earlier states, which another attempt may have stored."""
         with self._lock:
@@ -114,21 +139,10 @@ class States:
             raise StateChanged(run=self._run, problem="it differed when it was about to be written")
         return planted
 
-    @contextmanager
-    def building(self) -> Iterator[None]:
-        """From ``build_on`` to ``settle``: no prune may delete what the state refers to, recorded or not."""
-        with self._lock:
-            self._building += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._building -= 1
-
     def let_go(self) -> bool:
         """Forget what is stored, since a prune is about to delete; False while a state builds on it."""
         with self._lock:
-            if self._building:
+            if self.building.count:
                 return False
             self._forget()
             return True
@@ -177,7 +191,7 @@ def _others_run() -> bool:
 
 def blobs_of(planted: Planted) -> tuple[Blob, ...]:
     """The packs as the store keeps them."""
-    return tuple(Blob(address, pack(data)) for address, data in planted.packs)
+    return tuple([Blob(address, pack(data)) for address, data in planted.packs])
 
 
 def fetcher(store: StorePort) -> Fetch:

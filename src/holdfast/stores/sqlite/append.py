@@ -25,6 +25,7 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     APPEND_EVENTS,
+    APPEND_WITH_BLOB,
     CONSUME_LETTER,
     HAS_BLOB,
     HEAD_AND_LEASE,
@@ -51,12 +52,21 @@ class Appender:
             return [_new(Appended, (head,))]
         return self._commit(items)
 
-    def _append_by_one_statement(self, item: Append) -> int:  # noqa: C901, PLR0912 - calls cost more
-        """A few events of one run, without the layers of the general path. 0: nothing was written."""
+    def _append_by_one_statement(self, item: Append) -> int:  # noqa: C901, PLR0912, PLR0915 - calls cost more
+        """A few events of one run, perhaps with a blob, without the layers of the general path.
+
+        0: nothing was written.
+        """
         run, fence, after_seq, events, blobs, consumed, status, synced, _ = item
         count = len(events)
-        if not 0 < count <= len(APPEND_EVENTS) or blobs or consumed or status is not None:
+        if not 0 < count <= len(APPEND_EVENTS) or consumed or status is not None:
             return 0
+        texts = APPEND_EVENTS
+        if blobs:
+            address, data = blobs[0]
+            if len(blobs) > 1 or data is None or len(data) > limits.BLOB_SIZE_BYTES_MAX:
+                return 0
+            texts = APPEND_WITH_BLOB
         size = seq = chain = 0
         columns: list[object] = []
         for seq, at, kind, name, key, event_fence, body, crc, chain in events:
@@ -65,6 +75,8 @@ class Appender:
                 return 0
             size += len(body)
             columns += (seq, at, kind, name, key, body, crc, chain)
+        if blobs:
+            columns += (address, events[0].at, data)
         if size > limits.APPEND_SIZE_BYTES_MAX:
             raise append_too_large(run, size)
         database = self._database
@@ -78,14 +90,17 @@ class Appender:
                     database.dirty = True  # before the commit: an interrupt may come right after it
                 try:
                     number = self._numbers.get(run) or connection.execute(NUMBER_OF_RUN, (run,)).get
-                    connection.execute(
-                        APPEND_EVENTS[count - 1], (run, number, fence, after_seq - count, *columns)
-                    )
-                except apsw.ConstraintError:  # no such fence or head, or the number is that of an erased run
+                    connection.execute(texts[count - 1], (run, number, fence, after_seq - count, *columns))
+                except apsw.ConstraintError as error:
+                    # no such fence or head, or the number is that of an erased run
                     self._numbers.pop(run, None)
+                    database.undo(connection, error)
                     return 0
-                except apsw.Error as error:
-                    raise database.translate(error, connection) from error
+                except BaseException as error:
+                    database.undo(connection, error)
+                    if isinstance(error, apsw.Error):
+                        raise database.translate(error, connection) from error
+                    raise
                 self._numbers[run] = number
                 if not database.guard.has_held():
                     database.confirm(connection)

@@ -176,7 +176,7 @@ class Database:
                     self.dirty = True  # before it is: an interrupt may fall right behind the commit
                 connection.execute("COMMIT")
             except BaseException as error:
-                self._undo(connection, error)
+                self.undo(connection, error)
                 if isinstance(error, apsw.Error):
                     raise self.translate(error, connection) from error
                 raise
@@ -188,6 +188,19 @@ class Database:
                 self.note_commit(synced=synced)
         finally:
             self._end_turn(self.guard)
+
+    def undo(self, connection: apsw.Connection, error: BaseException) -> None:
+        """Roll back; after this ``trouble`` is right whether or not that worked."""
+        if self.trouble == "forked":
+            return  # the exception unwinds a child: the transaction is its parent's, which continues it
+        if connection.in_transaction:  # some errors make SQLite roll back by itself
+            try:
+                connection.execute("ROLLBACK")
+            except apsw.Error as second:
+                error.add_note(f"and the rollback said: {second}")
+                self.trouble = "open"
+                return
+        self.trouble = ""
 
     @contextmanager
     def write(self, *, synced: bool, then: Callable[[], None] | None = None) -> Iterator[apsw.Connection]:
@@ -376,18 +389,6 @@ class Database:
             self._heal()
         if self._is_old:
             self._migrate()
-        self.trouble = ""
-
-    def _undo(self, connection: apsw.Connection, error: BaseException) -> None:
-        """Roll back; after this ``trouble`` is right whether or not that worked."""
-        if self.trouble == "forked":
-            return  # the exception unwinds a child: the transaction is its parent's, which continues it
-        if connection.in_transaction:  # some errors make SQLite roll back by itself
-            try:
-                connection.execute("ROLLBACK")
-            except apsw.Error as second:
-                error.add_note(f"and the rollback said: {second}")
-                return
         self.trouble = ""
 
     def _heal(self) -> None:

@@ -106,8 +106,16 @@ def _guarded(count: int) -> str:
     return f"{written} {', '.join(rows)}"
 
 
+# Time only moves forward: of two references the later one protects.
+PUT_BLOB: Final = (
+    "INSERT INTO blobs (address, touched_at, data) VALUES (?, ?, ?) "
+    "ON CONFLICT (address) DO UPDATE SET touched_at = max(touched_at, excluded.touched_at)"
+)
 APPEND_EVENTS: Final = tuple(_guarded(count) for count in (1, 2, 3))
 """By the number of events less one: run, its number, fence and head, then each event without its fence."""
+# One call for the whole transaction: no Python runs before COMMIT, so no interrupt can leave it open.
+APPEND_WITH_BLOB: Final = tuple(f"BEGIN IMMEDIATE; {append}; {PUT_BLOB}; COMMIT" for append in APPEND_EVENTS)
+"""The same, and then a blob: its address, time and data."""
 NUMBER_OF_RUN: Final = "SELECT id FROM runs WHERE run = ?"
 READ_EVENTS: Final = (
     "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain FROM runs r JOIN events e "  # noqa: S608 - constants
@@ -128,11 +136,6 @@ MEASURE: Final = (
 
 # -- blobs ---------------------------------------------------------------------------------------------------
 
-# Time only moves forward: of two references the later one protects.
-PUT_BLOB: Final = (
-    "INSERT INTO blobs (address, touched_at, data) VALUES (?, ?, ?) "
-    "ON CONFLICT (address) DO UPDATE SET touched_at = max(touched_at, excluded.touched_at)"
-)
 TOUCH_BLOB: Final = "UPDATE blobs SET touched_at = max(touched_at, ?) WHERE address = ?"
 HAS_BLOB: Final = "SELECT 1 FROM blobs WHERE address = ?"
 GET_BLOB: Final = "SELECT data FROM blobs WHERE address = ?"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.core.llm.conversation.message import REASONING_FIELDS, REASONING_PARTS, is_empty
 from holdfast.core.llm.conversation.repair import mend
-from holdfast.core.llm.conversation.validity import Problem, is_text, validate
+from holdfast.core.llm.conversation.validity import Problem, are_texts, validate
 from holdfast.errors import InvalidHistory
 
 TAG: Final = "holdfast"
@@ -65,7 +65,7 @@ def for_model(messages: Sequence[Any], provider: str | None, model: str | None) 
 
 def is_ready(messages: Sequence[Any]) -> bool:
     """Whether any model may get these messages as they are: nothing to repair, no tagged reasoning."""
-    if all(map(is_text, messages)):
+    if are_texts(messages):
         return True
     has_tags = any(isinstance(message, Mapping) and TAG in message for message in messages)
     return not has_tags and not validate(messages)

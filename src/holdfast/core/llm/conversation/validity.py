@@ -59,6 +59,28 @@ def is_text(message: Any) -> bool:
     return text != "" and role in _TEXT_ROLES and message.keys() <= _TEXT_FIELDS
 
 
+def are_texts(messages: Sequence[Any]) -> bool:
+    """Whether all of them are only texts."""
+    for message in messages:  # as ``is_text`` says, without a call for each
+        if type(message) is not dict:
+            return False
+        role, text = message.get("role"), message.get("content")
+        if type(role) is not str or type(text) is not str or text == "":
+            return False
+        if role not in _TEXT_ROLES or not message.keys() <= _TEXT_FIELDS:
+            return False
+    return True
+
+
+def ids_in(messages: Sequence[Any]) -> frozenset[str] | None:
+    """The ids of all calls and results; None if a message is only a reference to what the provider has."""
+    if _refers(messages):
+        return None
+    turns = [read(message) for message in messages if not is_text(message)]
+    asked = [ask.id for turn in turns for ask in turn.asks]
+    return frozenset(asked).union([reply.id for turn in turns for reply in turn.replies])
+
+
 def open_turn(messages: Sequence[Any]) -> int:
     """The index at which an unfinished turn begins: calls at the end that lack results.
 
