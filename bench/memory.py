@@ -13,7 +13,7 @@ from holdfast.core.memory.terms import query_of
 from holdfast.embedding.embedders import embed, find_embedder, quantise
 from holdfast.engine.memory.fact_search import CANDIDATES
 from holdfast.engine.memory.facts import body_of, fact_of
-from holdfast.stores.vector_search import unit_rows
+from holdfast.stores.sqlite.search.vector_packs import SLOTS
 
 FACTS = 100_000
 _WHO = (
@@ -108,11 +108,11 @@ def _filled(path: Path) -> holdfast.Store:
 def _bare(index: Path, asked: list[str]) -> tuple[Any, Any]:
     """The two queries by themselves: a product of a matrix and its largest, and FTS5 with the same words."""
     connection = apsw.Connection(str(index))
-    rows = [vector for (vector,) in connection.execute("SELECT vector FROM documents WHERE space = 'facts'")]
-    matrix = unit_rows(rows)
+    packs: Any = connection.execute("SELECT vectors FROM packs WHERE space = 'facts' AND free = 0").fetchall()
+    matrix = _unit_rows(b"".join(vectors for (vectors,) in packs), len(packs) * SLOTS)
     embedder = find_embedder()
     assert embedder is not None
-    vectors = [unit_rows([quantise(row)])[0] for row in embed(embedder, asked)]
+    vectors = [_unit_rows(quantise(row), 1)[0] for row in embed(embedder, asked)]
 
     def scan(number: int) -> Any:
         cosines = matrix @ vectors[number]
@@ -124,6 +124,11 @@ def _bare(index: Path, asked: list[str]) -> tuple[Any, Any]:
         return connection.execute(found, (terms, CANDIDATES)).fetchall()
 
     return scan, words
+
+
+def _unit_rows(vectors: bytes, count: int) -> Any:
+    rows = np.frombuffer(vectors, np.int8).reshape(count, -1).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def _turns(work: Any, given: Any) -> Any:

@@ -20,7 +20,7 @@ import pytest
 import holdfast
 from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite import search_index as sqlite_index
+from holdfast.stores.sqlite.search import index as sqlite_index
 
 pytestmark = pytest.mark.slow
 
@@ -436,4 +436,4 @@ def test_the_database_goes_before_its_wal(place: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "unlink", unlink)
     holdfast.store(place)._port.drop_index()
     assert [Path(path).name for path in removed][:1] == [search_file(place).name]
-    assert sqlite_index.index_path(place) == search_file(place)
+    assert sqlite_index.index_path(place) == str(search_file(place))
