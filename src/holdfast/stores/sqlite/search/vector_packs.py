@@ -95,10 +95,12 @@ class Packs:
         """
         import numpy as np
 
-        too_old = connection.execute(_TOO_OLD, (*kind, _PACKS_MAX)).get
+        after = seen
+        if not seen:  # all of them: those beyond the bound are not even read
+            after = connection.execute(_TOO_OLD, (*kind, _PACKS_MAX)).get or 0
         ids, rows, size = np.empty(0, np.int64), np.empty((0, kind[2]), np.int8), 0
         last = seen
-        cursor = connection.execute(_NEW, (*kind, max(seen, too_old or 0)))
+        cursor = connection.execute(_NEW, (*kind, after))
         try:
             for count, last_id, numbers, vectors in cursor:
                 if not size:
