@@ -6,11 +6,12 @@ text, but not persons or numbers; word search does that. ``scripts/make_table.py
 file.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from json import loads
+from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.memory.terms import folded
@@ -59,7 +60,10 @@ class Table:
 
     @cached_property
     def _contents(self) -> Contents:
-        return read_table(files("holdfast.embedding").joinpath(FILE).read_bytes())
+        # Mapped, because a text needs a few rows of it. ``importlib.resources`` would load twenty modules.
+        path = os.path.join(os.path.dirname(__file__), FILE)  # noqa: PTH118, PTH120 - nor pathlib
+        with open(path, "rb") as file:  # noqa: PTH123
+            return read_table(mmap(file.fileno(), 0, access=ACCESS_READ))
 
     @lru_cache(maxsize=8_192)  # noqa: B019 - there is one table, and it lives as long as the process
     def _pieces(self, word: str) -> list[int]:
@@ -94,19 +98,19 @@ def pieces_of(word: str, rows: dict[str, int]) -> list[int]:
     return found
 
 
-def header_of(data: bytes) -> dict[str, Any]:
+def header_of(data: "bytes | mmap") -> dict[str, Any]:
     """The header of the file: its first line, as JSON."""
-    header: dict[str, Any] = loads(data[: data.index(b"\n")])
+    header: dict[str, Any] = loads(data[: data.find(b"\n")])
     return header
 
 
-def read_table(data: bytes) -> Contents:
+def read_table(data: "bytes | mmap") -> Contents:
     """The content of a table file: the header, one piece per line, the scales, and the rows."""
     import numpy as np
 
     header = header_of(data)
     assert (header["model"], header["dimensions"]) == (MODEL, DIMENSIONS), header
-    words_at = data.index(b"\n") + 1
+    words_at = data.find(b"\n") + 1
     scales_at = words_at + header["words_bytes"]
     steps_at = scales_at + 2 * header["rows"]
     assert len(data) == steps_at + header["rows"] * DIMENSIONS, "the table is cut off"
@@ -114,4 +118,4 @@ def read_table(data: bytes) -> Contents:
     assert len(words) == header["rows"], header
     scales = np.frombuffer(data, "<f2", header["rows"], scales_at).astype(np.float32)
     steps = np.frombuffer(data, np.int8, -1, steps_at).reshape(-1, DIMENSIONS)
-    return Contents({word: row for row, word in enumerate(words)}, steps, scales)
+    return Contents(dict(zip(words, range(len(words)), strict=True)), steps, scales)

@@ -20,7 +20,7 @@ import pytest
 import holdfast
 from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite import search_index as sqlite_index
+from holdfast.stores.sqlite.search import index as sqlite_index
 
 pytestmark = pytest.mark.slow
 
@@ -132,9 +132,24 @@ def with_notes_of_nonsense(file: Path) -> None:
     connection.close()
 
 
+def with_packs_cut_off(file: Path) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute("UPDATE packs SET vectors = substr(vectors, 1, 1000)")
+    connection.close()
+
+
+def of_an_older_version(file: Path) -> None:
+    """As format 1 was: each vector with its document."""
+    connection = apsw.Connection(str(file))
+    connection.execute("DROP TABLE packs")
+    connection.execute("ALTER TABLE documents RENAME COLUMN pack TO vector")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+
 DAMAGES: list[Callable[[Path], None]] = [
     not_a_database, of_another_application, of_a_newer_version, truncated, cut_to_a_header, without_a_table, without_words,
-    with_pages_of_nothing, with_notes_of_nonsense,
+    with_pages_of_nothing, with_notes_of_nonsense, with_packs_cut_off, of_an_older_version,
 ]  # fmt: skip
 
 
@@ -402,19 +417,18 @@ def test_killed_in_the_middle_of_throwing_it_away(place: Path, gone: int) -> Non
     """After each file that is removed: the next one makes it anew, and no old state comes back."""
     program = (
         "import os, signal, sys\n"
-        "from pathlib import Path\n"
         "import holdfast\n"
         "store = holdfast.store(sys.argv[1])\n"
         "store.memory.remember('Gulls follow the ferry')\n"  # in the WAL alone
         "left = int(sys.argv[2])\n"
-        "real = Path.unlink\n"
-        "def unlink(self, missing_ok=False):\n"
+        "real = os.unlink\n"
+        "def unlink(path):\n"
         "    global left\n"
-        "    real(self, missing_ok=missing_ok)\n"
+        "    real(path)\n"
         "    left -= 1\n"
         "    if not left:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Path.unlink = unlink\n"
+        "os.unlink = unlink\n"
         "store.rebuild_index()\n"
     )
     assert Popen([sys.executable, "-c", program, str(place), str(gone)]).wait() == -9
@@ -436,4 +450,4 @@ def test_the_database_goes_before_its_wal(place: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "unlink", unlink)
     holdfast.store(place)._port.drop_index()
     assert [Path(path).name for path in removed][:1] == [search_file(place).name]
-    assert sqlite_index.index_path(place) == search_file(place)
+    assert sqlite_index.index_path(place) == str(search_file(place))

@@ -30,7 +30,6 @@ from holdfast.embedding.table_embedder import (
     words_of,
 )
 from holdfast.errors import AdapterNotInstalled, BadOption, EmbedderUnavailable
-from holdfast.stores.vector_search import unit_rows
 
 TABLE = Table()
 
@@ -98,6 +97,12 @@ def test_a_text_takes_about_a_tenth_of_a_millisecond() -> None:
         embed(TABLE, texts)
         taken.append((time.thread_time() - began) / len(texts))
     assert min(taken) < 0.0005
+
+
+def unit_rows(vectors: list[bytes]) -> Any:
+    """Kept vectors as rows of unit length; zeros stay zeros."""
+    rows = np.frombuffer(b"".join(vectors), np.int8).reshape(len(vectors), -1).astype(np.float32)
+    return unit(rows)
 
 
 # -- as it is kept ------------------------------------------------------------------------------------------------

@@ -116,12 +116,15 @@ def settle(connection: apsw.Connection, path: "StrPath", role: Role) -> None:
 
 
 def check_version(version: int, path: "StrPath", shape: Shape = STORE) -> None:
-    """Refuse a format that this code does not know."""
+    """Refuse a format that this code does not use: only a store is migrated from an earlier one."""
     if version > shape.version:
         raise NewerFormat(
             store=str(path),
             problem=f"its format is {version}; this Holdfast knows formats up to {shape.version}",
         )
+    if shape is not STORE and version < shape.version:
+        problem = f"its format is {version}, of an earlier Holdfast; this one uses {shape.version}"
+        raise NotAStore(store=str(path), problem=problem)
 
 
 def _check_identity(connection: apsw.Connection, path: "StrPath", shape: Shape) -> None:

@@ -44,7 +44,7 @@ from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.wait import wait_for_change
 
 if TYPE_CHECKING:
-    from holdfast.stores.sqlite.search_index import SqliteIndex
+    from holdfast.stores.sqlite.search.index import SqliteIndex
 
 _QUOTED: Final = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})  # the rest is for people to read
 
@@ -423,10 +423,10 @@ class SqliteStore:
         return of_index + reclaimed(self._database, thoroughly=thoroughly)
 
     def find_index(self, *, makes: bool = True) -> "SqliteIndex | None":
-        from holdfast.stores.sqlite.search_index import find_index, index_path
+        from holdfast.stores.sqlite.search.index import find_index, index_path
 
         with self._indexing:
-            if not makes and not index_path(self.path).exists():
+            if not makes and not os.path.exists(index_path(self.path)):
                 return None
             if self._index is None or not self._index.is_open:
                 self._database.check_usable()
@@ -434,7 +434,7 @@ class SqliteStore:
             return self._index
 
     def drop_index(self, *, because: StoreError | None = None) -> bool:
-        from holdfast.stores.sqlite.search_index import throw_away
+        from holdfast.stores.sqlite.search.index import throw_away
 
         with self._indexing:
             if isinstance(because, StoreReadOnly):  # another process may be able to write it

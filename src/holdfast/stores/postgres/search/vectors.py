@@ -16,7 +16,7 @@ from holdfast.model.search import EVERYWHERE, Match, Within
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.search.statements import narrowed
-from holdfast.stores.vector_search import Nearest, is_possible
+from holdfast.stores.vector_search import Nearest, is_possible, matrix_of
 
 _ADD: Final = (
     "INSERT INTO search_vectors (space, document, model, vector) SELECT %s, document, model, vector::{type} "
@@ -154,11 +154,11 @@ class InProcess:
     def _loaded(self, values: dict[str, Any]) -> Nearest:
         nearest = self._nearest.setdefault((values["space"], values["model"]), Nearest())
 
-        def load(connection: Connection) -> list[tuple[Any, ...]]:
+        def load(connection: Connection) -> list[tuple[int, bytes]]:
             after = nearest.last_id or _last_left_out(connection, values)
             return connection.execute(_LOAD.encode(), {**values, "after": after}, binary=True).fetchall()
 
-        nearest.extend([(number, bytes(vector)) for number, vector in self._database.read(load)])
+        nearest.extend(*matrix_of(self._database.read(load)))
         return nearest
 
     def _numbers(self, values: dict[str, Any], where: str, bound: dict[str, Any]) -> list[int]:

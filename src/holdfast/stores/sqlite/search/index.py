@@ -3,20 +3,20 @@
 A second file beside it, with FTS5 for words and vectors for meaning.
 
 It is a separate file, because writing to it must never make a recording wait, and because it is derived:
-deleted, damaged or of another format, it is recreated. Vectors are read once and kept in memory, each by a
-number that is never reused; a document that was removed since is noticed when it is looked up.
+deleted, damaged or of another format, it is recreated. Vectors (``vector_packs``) are read once and kept in
+memory, each by a number that is never reused; a document that was removed since is noticed when it is looked
+up.
 """
 
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import apsw
 
 from holdfast.errors import Corrupt, DiskFull, StoreBusy, StoreError, StoreReadOnly
-from holdfast.limits import VECTORS_MAX
 from holdfast.model.search import EVERYWHERE, SPACES, Document, Match, Query, Within
 from holdfast.stores.shared_sql import after_prefix
 from holdfast.stores.sqlite.connection import Shape, file_beside
@@ -26,12 +26,13 @@ from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.locks.reread import reread
 from holdfast.stores.sqlite.reclaim import reclaimed
+from holdfast.stores.sqlite.search.vector_packs import Packs
 from holdfast.stores.vector_search import Nearest, is_possible
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
-SHAPE: Final = Shape(0x484F4C46, 1, file_beside(__file__, "index.sql"))
+SHAPE: Final = Shape(0x484F4C46, 2, file_beside(__file__, "index.sql"))
 _opening: Final = threading.Lock()
 """Threads of one process: file locks do not keep them apart."""
 _FILES: Final = ("", "-wal", "-shm")
@@ -42,19 +43,13 @@ _WORDS: Final = {space: f"{space}_words" for space in SPACES}
 
 _FIND: Final = "SELECT id FROM documents WHERE space = ? AND key = ? AND version = ?"
 _ADD: Final = (
-    "INSERT INTO documents (space, key, version, at, uses, importance, tags, model, vector) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO documents (space, key, version, at, uses, importance, tags, model, pack) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
 )
 _OTHERS: Final = "SELECT id FROM documents WHERE space = ? AND key = ? AND version <> ?"
 _UNDER: Final = "SELECT id FROM documents WHERE space = ? AND key >= ? AND key < ?"
-_DELETE: Final = "DELETE FROM documents WHERE id = ?"
+_DELETE: Final = "DELETE FROM documents WHERE id = ? RETURNING pack"
 _TOUCH: Final = "UPDATE documents SET at = ?, uses = ? WHERE space = ? AND key = ?"
-_VECTORS: Final = (
-    "SELECT id, vector FROM documents WHERE id > ? AND space = ? AND model = ? AND vector <> x'' ORDER BY id"
-)
-_FIRST_VECTOR: Final = (
-    "SELECT id FROM documents WHERE space = ? AND model = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
-)
 _MATCH: Final = "d.key, d.version, {score}, d.at, d.uses, d.importance"
 _MATCH_TYPES: Final = (str, str, float, float, int, float)
 _COUNT: Final = "SELECT count(*) FROM documents WHERE space = ?1 AND (?2 IS NULL OR model = ?2)"
@@ -65,9 +60,9 @@ _NOTES: Final = "SELECT name, value FROM notes WHERE name >= ?1 AND (?2 IS NULL 
 _FORGET_NOTES: Final = "DELETE FROM notes WHERE name >= ? AND name < ?"
 
 
-def index_path(store: "StrPath") -> Path:
+def index_path(store: "StrPath") -> str:
     """The path of a store's index."""
-    return Path(f"{store}-search")
+    return f"{store}-search"
 
 
 def find_index(store: "StrPath", owners: Owners, *, makes: bool = True) -> "SqliteIndex | None":
@@ -88,7 +83,7 @@ def find_index(store: "StrPath", owners: Owners, *, makes: bool = True) -> "Sqli
                 return None
             if not throw_away(store, owners, None, is_damaged=True):
                 return None
-            _log("the search index %s is damaged, and is recreated: %s", path, error)
+            _log("the search index %s cannot be used, and is recreated: %s", path, error)
     return None
 
 
@@ -100,20 +95,21 @@ def throw_away(store: "StrPath", owners: Owners, lost: "SqliteIndex | None", *, 
     round, an older state of the index might seem complete.
     """
     path = index_path(store)
-    if not path.exists():
+    if not os.path.exists(path):
         return True
     try:
         with _opening, owners.creating():
             if is_damaged and _is_another(path, owners, lost):
                 return True
             for end in _FILES:
-                path.with_name(path.name + end).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(path + end)
     except (OSError, StoreError):
         return False
     return True
 
 
-def _is_another(path: Path, owners: Owners, lost: "SqliteIndex | None") -> bool:
+def _is_another(path: str, owners: Owners, lost: "SqliteIndex | None") -> bool:
     if lost is not None:
         return not lost.is_in_place()
     try:
@@ -123,7 +119,7 @@ def _is_another(path: Path, owners: Owners, lost: "SqliteIndex | None") -> bool:
     return True
 
 
-def _said(error: Exception, path: Path) -> StoreError:
+def _said(error: Exception, path: str) -> StoreError:
     if isinstance(error, apsw.Error):
         return translated(error, path)
     return translated_os(error, path) if isinstance(error, OSError) else cast("StoreError", error)
@@ -155,15 +151,16 @@ def _log(text: str, *about: object) -> None:
 class SqliteIndex:
     """Implements ``IndexPort`` over one file."""
 
-    def __init__(self, path: Path, owners: Owners) -> None:
+    def __init__(self, path: str, owners: Owners) -> None:
         self.path: Final = path
         try:
-            self._database: Final = Database(str(path), owners, SHAPE)
+            self._database: Final = Database(path, owners, SHAPE)
         except apsw.Error as error:
             raise translated(error, path) from error
         except OSError as error:
             raise translated_os(error, path) from error
-        self._nearest: dict[tuple[str, str], Nearest] = {}
+        self._packs: Final = Packs(path)
+        self._nearest: dict[tuple[str, str, int], Nearest] = {}
         self._loading: Final = threading.Lock()
 
     def is_in_place(self) -> bool:
@@ -173,7 +170,9 @@ class SqliteIndex:
         with self._database.read() as connection:
             found = [text for (text,) in _rows(connection, "PRAGMA quick_check(1)")]
         if found != ["ok"]:
-            raise Corrupt(store=str(self.path), problem=f"quick_check says: {'; '.join(map(str, found))}")
+            raise Corrupt(store=self.path, problem=f"quick_check says: {'; '.join(map(str, found))}")
+        with self._database.read() as connection:
+            self._packs.check(connection)
         with self._database.write(synced=False) as connection:
             for words in _WORDS.values():
                 connection.execute(f"INSERT INTO {words} ({words}) VALUES ('integrity-check')")  # noqa: S608 - a constant
@@ -198,23 +197,27 @@ class SqliteIndex:
         notes: Mapping[str, str] | None = None,
         synced: bool = False,
     ) -> None:
+        last_of_each = {(one.key, one.version): one for one in documents}.values()
         with self._database.write(synced=synced) as connection:
-            for one in documents:
-                _remove(connection, space, _ids(connection, _FIND, space, one.key, one.version))
-                fields = (one.at, one.uses, one.importance, _tagged(one.tags), one.model, one.vector)
+            vectors = list[tuple[int, str, bytes]]()
+            for one in last_of_each:
+                self._remove(connection, space, _ids(connection, _FIND, space, one.key, one.version))
+                fields = (one.at, one.uses, one.importance, _tagged(one.tags), one.model)
                 connection.execute(_ADD, (space, one.key, one.version, *fields))
+                vectors.append((connection.last_insert_rowid(), one.model, one.vector))
                 words = f"INSERT INTO {_WORDS[space]} (rowid, words) VALUES (?, ?)"  # noqa: S608 - a constant
-                connection.execute(words, (connection.last_insert_rowid(), " ".join(one.terms)))
+                connection.execute(words, (vectors[-1][0], " ".join(one.terms)))
+            self._packs.add(connection, space, vectors)
             for note in (notes or {}).items():
                 connection.execute(_NOTE, note)
 
     def drop(self, space: str, key: str, *, but: str = "") -> None:
         with self._database.write(synced=False) as connection:
-            _remove(connection, space, _ids(connection, _OTHERS, space, key, but))
+            self._remove(connection, space, _ids(connection, _OTHERS, space, key, but))
 
     def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
         with self._database.write(synced=True) as connection:
-            _remove(connection, space, _ids(connection, _UNDER, space, prefix, after_prefix(prefix)))
+            self._remove(connection, space, _ids(connection, _UNDER, space, prefix, after_prefix(prefix)))
             if note:
                 connection.execute("DELETE FROM notes WHERE name = ?", (note,))
 
@@ -225,8 +228,18 @@ class SqliteIndex:
     def clear(self, space: str) -> None:
         with self._database.write(synced=True) as connection:
             connection.execute("DELETE FROM documents WHERE space = ?", (space,))
+            self._packs.clear(connection, space)
             connection.execute(f"INSERT INTO {_WORDS[space]} ({_WORDS[space]}) VALUES ('delete-all')")  # noqa: S608
             connection.execute(_FORGET_NOTES, (space, after_prefix(space)))
+
+    def _remove(self, connection: apsw.Connection, space: str, ids: Iterable[int]) -> None:
+        packs: dict[int, list[int]] = {}
+        for id_ in ids:
+            connection.execute(f"DELETE FROM {_WORDS[space]} WHERE rowid = ?", (id_,))  # noqa: S608 - a constant
+            for pack in _ids(connection, _DELETE, id_):
+                packs.setdefault(pack, []).append(id_)
+        packs.pop(0, None)  # those without a vector
+        self._packs.remove(connection, packs)
 
     # -- find ------------------------------------------------------------------------------------------------
 
@@ -252,7 +265,7 @@ class SqliteIndex:
         if not is_possible() or not vector:
             return []
         with self._loading:
-            nearest = self._loaded(space, model)
+            nearest = self._loaded((space, model, len(vector)))
             top = self._top_within(nearest, space, vector, within, limit)
             if also:
                 top |= dict(nearest.top(vector, len(nearest), self._numbers(space, also)))
@@ -271,16 +284,19 @@ class SqliteIndex:
             raise _bent(self.path)
         return notes
 
-    @reread
-    def _loaded(self, space: str, model: str) -> Nearest:
-        """All vectors of this space and model, including new ones."""
-        nearest = self._nearest.setdefault((space, model), Nearest())
-        with self._database.read() as connection:
-            after = nearest.last_id
-            if not after:  # only the newest, if there are more than the maximum
-                after = (connection.execute(_FIRST_VECTOR, (space, model, VECTORS_MAX)).get) or 0
-            nearest.extend(_rows(connection, _VECTORS, after, space, model))
+    def _loaded(self, kind: tuple[str, str, int]) -> Nearest:
+        """All vectors of this space, model and width, including new ones."""
+        nearest = self._nearest.setdefault(kind, Nearest())
+        # Taken in only when the read is known to be good: what is here is never read again.
+        ids, rows, last_id = self._read_new(kind, nearest.last_id)
+        nearest.extend(ids, rows)
+        nearest.last_id = last_id
         return nearest
+
+    @reread
+    def _read_new(self, kind: tuple[str, str, int], seen: int) -> tuple[Any, Any, int]:
+        with self._database.read() as connection:
+            return self._packs.read_new(connection, kind, seen)
 
     @reread
     def _top_within(
@@ -352,15 +368,15 @@ class SqliteIndex:
         self._database.close()
 
 
-def _match(row: Any, path: Path) -> Match:
+def _match(row: Any, path: str) -> Match:
     """A row as a match. A flipped bit may have changed the type of a field, which SQLite allows."""
     if tuple(map(type, row)) != _MATCH_TYPES:
         raise _bent(path)
     return Match(*row)
 
 
-def _bent(path: Path) -> Corrupt:
-    return Corrupt(store=str(path), problem="a field of a row is of another type than was written")
+def _bent(path: str) -> Corrupt:
+    return Corrupt(store=path, problem="a field of a row is of another type than was written")
 
 
 def _rows(connection: apsw.Connection, statement: str, *bindings: str | int | None) -> list[Any]:
@@ -368,14 +384,8 @@ def _rows(connection: apsw.Connection, statement: str, *bindings: str | int | No
     return list(connection.execute(statement, bindings))
 
 
-def _ids(connection: apsw.Connection, statement: str, *bindings: str | None) -> list[int]:
+def _ids(connection: apsw.Connection, statement: str, *bindings: str | int | None) -> list[int]:
     return [id_ for (id_,) in _rows(connection, statement, *bindings)]
-
-
-def _remove(connection: apsw.Connection, space: str, ids: Iterable[int]) -> None:
-    for id_ in ids:
-        connection.execute(f"DELETE FROM {_WORDS[space]} WHERE rowid = ?", (id_,))  # noqa: S608 - a constant
-        connection.execute(_DELETE, (id_,))
 
 
 def _tagged(tags: Iterable[str]) -> str:
