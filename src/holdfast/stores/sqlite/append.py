@@ -62,11 +62,12 @@ class Appender:
         if not 0 < count <= len(APPEND_EVENTS) or consumed or status is not None:
             return 0
         texts = APPEND_EVENTS
+        content: tuple[object, ...] = ()
         if blobs:
             address, data = blobs[0]
             if len(blobs) > 1 or data is None or len(data) > limits.BLOB_SIZE_BYTES_MAX:
                 return 0
-            texts = APPEND_WITH_BLOB
+            texts, content = APPEND_WITH_BLOB, (address, events[0].at, data)
         size = seq = chain = 0
         columns: list[object] = []
         for seq, at, kind, name, key, event_fence, body, crc, chain in events:
@@ -75,8 +76,7 @@ class Appender:
                 return 0
             size += len(body)
             columns += (seq, at, kind, name, key, body, crc, chain)
-        if blobs:
-            columns += (address, events[0].at, data)
+        columns += content
         if size > limits.APPEND_SIZE_BYTES_MAX:
             raise append_too_large(run, size)
         database = self._database
