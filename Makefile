@@ -219,5 +219,5 @@ MADE_ui := what drives a browser
 	@touch $@
 
 .venv/.dev: .venv/.runtime pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable packages/vectors --group dev
 	@touch $@
