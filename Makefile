@@ -29,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e packages check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -80,6 +80,11 @@ test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: tw
 
 e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
 	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/long/e2e
+
+# The Pythons that are here, of those that are supported.
+PYTHONS ?= $(shell for one in python3.11 python3.12 python3.13; do $$one -c pass 2>/dev/null && echo $$one; done)
+packages:  ## wheels and source distributions, installed and tried in empty environments, every extra: a quarter of an hour
+	$(PYTHON) scripts/try_packages.py --python $(PYTHONS)
 
 check: .venv/.dev  ## style, types and the house rules
 	$(BIN)/ruff check $(SOURCES)
@@ -219,5 +224,5 @@ MADE_ui := what drives a browser
 	@touch $@
 
 .venv/.dev: .venv/.runtime pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable packages/vectors --group dev
 	@touch $@

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
-from zstandard import ZstdDecompressor
+from backports import zstd
 
 import holdfast
 from bench.measuring import Figure
@@ -94,13 +94,13 @@ def _packs(url: Path) -> list[str]:
 
 def _bare(url: Path, addresses: list[str]) -> float:
     """Read, decompressed and decoded, and there in the end; nothing is verified, and nothing put together."""
-    port, decompressor = SqliteStore(url), ZstdDecompressor()
+    port = SqliteStore(url)
     gc.disable()  # as a resume does: what is loaded is no garbage
     began = time.perf_counter()
     nodes = [
         orjson.loads(node)
         for packed in port.get_blobs(addresses).values()
-        for node in unpack_nodes(decompressor.decompress(packed))
+        for node in unpack_nodes(zstd.decompress(packed))
     ]
     taken = time.perf_counter() - began
     gc.enable()

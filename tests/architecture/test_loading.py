@@ -39,7 +39,7 @@ UNNEEDED = {
     "unittest",
     "urllib.parse",
     "zoneinfo",
-    "zstandard",
+    "backports.zstd",
 }
 """What a blocking first step has no use for. ``orjson`` brings dataclasses, inspect, ast and json along."""
 

@@ -27,11 +27,11 @@ that a longer wait ends the same way; and no answer within ``ANSWER_S`` is a han
 
 _LATE = (
     "asyncio",
+    "backports.zstd",
     "concurrent.futures.thread",
     "holdfast.stores.sqlite",
     "sqlite3",
     "traceback",
-    "zstandard",
 )
 
 

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import zstandard
+from backports import zstd
 from tests.migrations.loading_1 import boxed
 from tests.migrations.scenes_1 import SCENES
 from tests.migrations.telling import told_by
@@ -128,7 +128,7 @@ def _lines(rows: Any) -> bytes:
 
 
 def _put(path: Path, data: bytes) -> None:
-    path.with_name(f"{path.name}.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(data))
+    path.with_name(f"{path.name}.zst").write_bytes(zstd.compress(data, 19))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a text is found by: stems, identifiers, phrases, and writing without spaces."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -12,7 +13,7 @@ from holdfast.core.memory.stemming import stem
 from holdfast.core.memory.terms import holds, query_of, terms_of
 
 DATA = Path(__file__).parents[1] / "behaviour" / "memory" / "data"
-TABLE = Path(__file__).parents[2] / "src" / "holdfast" / "embedding" / "table.bin"
+TABLE = Path(str(files("holdfast_vectors").joinpath("table.bin")))
 
 
 def test_stems_are_those_of_sqlite() -> None:

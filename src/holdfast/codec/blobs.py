@@ -7,6 +7,7 @@ A packed blob is a zstd frame, recognised by its magic number, or the content it
 you can read a blob from a store with ``zstd -d``, and a small one in the sqlite3 shell.
 """
 
+import sys
 import threading
 from hashlib import sha256
 from typing import Any, Final
@@ -21,13 +22,10 @@ _TINY_BYTES: Final = 64
 
 
 class _Tools(threading.local):
-    """A compressor and a decompressor per thread: they are costly to make and not thread-safe."""
+    """A compressor per thread: it is costly to make, and threads would wait for each other."""
 
     def __init__(self) -> None:
-        import zstandard
-
-        self.compressor: Any = zstandard.ZstdCompressor(level=_LEVEL)
-        self.decompressor: Any = zstandard.ZstdDecompressor()
+        self.compressor: Any = _zstd().ZstdCompressor(level=_LEVEL)
 
 
 _tools: _Tools | None = None
@@ -46,13 +44,12 @@ def pack(data: bytes) -> bytes:
     if len(data) < _TINY_BYTES and not looks_packed:
         return data
     try:
-        packed: bytes = _of_thread().compressor.compress(data)
-    except (
-        OSError
-    ):  # no file descriptor left to import zstandard with: store the content uncompressed rather than lose it
+        compressor = _of_thread().compressor
+    except OSError:  # no file descriptor left to import zstd with: stored as it is rather than lost
         if looks_packed:
             raise
         return data
+    packed: bytes = compressor.compress(data, compressor.FLUSH_FRAME)
     # content that starts like a frame must be in one, even if that is larger: unpack looks at the magic
     # number
     return packed if looks_packed or len(packed) < len(data) else data
@@ -69,16 +66,18 @@ def unpack(packed: bytes, *, address: str) -> bytes:
 def _inflate(packed: bytes, what: str) -> bytes:
     if not packed.startswith(_MAGIC):
         return packed
-    import zstandard
-
+    zstd = _zstd()
+    decompressor = zstd.ZstdDecompressor()  # it is good for one frame
     try:
-        size = zstandard.frame_content_size(packed)
+        size = zstd.get_frame_info(packed).decompressed_size
         # check the declared size first: a few bytes can claim to unpack to more than the memory
-        if not 0 <= size <= BLOB_SIZE_BYTES_MAX:
-            raise _corrupt(what, f"its frame claims {size:,} bytes")
-        data: bytes = _of_thread().decompressor.decompress(packed, allow_extra_data=False)
-    except zstandard.ZstdError as error:
+        if size is None or size > BLOB_SIZE_BYTES_MAX:
+            raise _corrupt(what, f"its frame claims {'no size' if size is None else f'{size:,} bytes'}")
+        data: bytes = decompressor.decompress(packed)
+    except zstd.ZstdError as error:
         raise _corrupt(what, f"it cannot be decompressed ({error})") from error
+    if not decompressor.eof or decompressor.unused_data:
+        raise _corrupt(what, "its frame is cut off, or has something behind it")
     return data
 
 
@@ -86,8 +85,17 @@ def _corrupt(what: str, problem: str) -> Corrupt:
     return Corrupt(store="", problem=f"{what} is damaged: {problem}")
 
 
+def _zstd() -> Any:
+    """The zstd module: Python's own from 3.14 on, before that its backport. Loaded when first used."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
 def _of_thread() -> _Tools:
-    global _tools  # noqa: PLW0603  made at first use: zstandard stays out of import time
+    global _tools  # noqa: PLW0603  made at first use: zstd stays out of import time
     if _tools is None:
         _tools = _Tools()
     return _tools

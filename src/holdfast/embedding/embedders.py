@@ -39,18 +39,21 @@ class Embedder(Protocol):
 def find_embedder(setting: "str | Embedder | None" = None) -> Embedder | None:
     """The embedder from the argument or HOLDFAST_EMBEDDER, else the shipped table; None for words alone.
 
-    Raises BadOption for an unknown setting, and AdapterNotInstalled if one is set and numpy is missing.
-    Without a setting and without numpy, words alone are used.
+    Raises BadOption for an unknown setting, and AdapterNotInstalled if one is set and what it needs is not
+    there. Without a setting, words alone are used then.
     """
     if setting is not None and not isinstance(setting, str):
         return setting
     named = setting if setting is not None else environ.get(SETTING, "")
-    if named == "none" or (not named and find_spec("numpy") is None):
+    if named == "none":
         return None
-    if named and find_spec("numpy") is None:
-        raise AdapterNotInstalled(
-            adapter=f"memory (embedder {named})", package="numpy", extra="memory", problem="not found"
-        )
+    for package in ("numpy", "holdfast_vectors") if named in {"", "table"} else ("numpy",):
+        if find_spec(package) is None:
+            if not named:
+                return None
+            raise AdapterNotInstalled(
+                adapter=f"memory (embedder {named})", package=package, extra="memory", problem="not found"
+            )
     if named in {"", "table"}:
         from holdfast.embedding.table_embedder import shipped_table
 

@@ -1,4 +1,4 @@
-"""The shipped embedder: a table of vectors for some twenty thousand pieces of English words, and their mean.
+"""The own embedder: a table of vectors for some twenty thousand pieces of English words, and their mean.
 
 A word that is not in the table counts by its longest pieces that are. The vectors already contain the
 weights: common pieces weigh little. The table ignores word order and context, so it finds the topic of a
@@ -61,7 +61,9 @@ class Table:
     @cached_property
     def _contents(self) -> Contents:
         # Mapped, because a text needs a few rows of it. ``importlib.resources`` would load twenty modules.
-        path = os.path.join(os.path.dirname(__file__), FILE)  # noqa: PTH118, PTH120 - nor pathlib
+        import holdfast_vectors
+
+        path = os.path.join(holdfast_vectors.__path__[0], FILE)  # noqa: PTH118 - nor pathlib
         with open(path, "rb") as file:  # noqa: PTH123
             return read_table(mmap(file.fileno(), 0, access=ACCESS_READ))
 

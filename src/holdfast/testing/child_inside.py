@@ -31,7 +31,7 @@ _LATE: Final = (
     "logging",
     "random",
     "traceback",
-    "zstandard",
+    "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",
 )
 """Modules that Holdfast imports late, like its features: the fork server loads them once for all children."""
 

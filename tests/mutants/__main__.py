@@ -1,0 +1,90 @@
+"""Plants each mutation of the table into a copy of the sources, and runs the tests that must notice it.
+
+    python -m tests.mutants [--only WORDS] [--jobs N]
+
+Prints a table in Markdown, and exits with 1 if a mutation survives, or does not fit the code any more.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.table import MUTATIONS, Mutation
+
+ROOT: Final = Path(__file__).parents[2]
+SOURCES: Final = ROOT / "src"
+_FAILED: Final = 1
+"""pytest's exit code where tests ran and some failed. Another one says nothing about the mutation."""
+
+
+def main() -> int:
+    """Try all of them; 1 if one was not noticed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="those whose words hold this text")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    arguments = parser.parse_args()
+    chosen = [one for one in MUTATIONS if arguments.only.lower() in f"{one.what} {one.file}".lower()]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        found = list(pool.map(_tried, chosen))
+    print("\n| promise | mutation | file | noticed by |\n|---|---|---|---|")
+    for mutation, (_, by) in zip(chosen, found, strict=True):
+        print(f"| {mutation.promise} | {mutation.what} | `{mutation.file}` | {by} |")
+    missed = sum(not is_noticed for is_noticed, _ in found)
+    print(f"\n{len(chosen) - missed} of {len(chosen)} mutations are noticed")
+    return 1 if missed else 0
+
+
+def _tried(mutation: Mutation) -> tuple[bool, str]:
+    """Whether the tests notice the mutation, and which does."""
+    text = (SOURCES / "holdfast" / mutation.file).read_text(encoding="utf-8")
+    if text.count(mutation.before) != 1 or mutation.before == mutation.after:
+        return _told(
+            mutation, is_noticed=False, by=f"does not fit: found {text.count(mutation.before)} times"
+        )
+    with tempfile.TemporaryDirectory() as place:
+        sources = Path(place, "src")
+        shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        changed = text.replace(mutation.before, mutation.after)
+        (sources / "holdfast" / mutation.file).write_text(changed, encoding="utf-8")
+        # in the order of the table, the fastest first, and in one process: the first failure is enough
+        options = (
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            "--timeout",
+            "600",
+        )
+        done = subprocess.run(  # noqa: S603 - our own tests
+            [sys.executable, "-m", "pytest", *options, *mutation.tests],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(sources), "HOLDFAST_TEST_EXAMPLES": "0.2"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if done.returncode != _FAILED or not failed:
+        last = (done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["nothing"])[-1]
+        return _told(mutation, is_noticed=False, by=f"**not noticed**: {last}")
+    return _told(mutation, is_noticed=True, by=f"`{failed[0].split()[1].split('[')[0]}`")
+
+
+def _told(mutation: Mutation, *, is_noticed: bool, by: str) -> tuple[bool, str]:
+    print(f"{'noticed' if is_noticed else 'MISSED '}  {mutation.what}: {by}", file=sys.stderr, flush=True)
+    return is_noticed, by
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
