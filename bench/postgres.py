@@ -5,7 +5,7 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -17,6 +17,10 @@ from tests.support.postgres.server import Server
 import holdfast
 from bench.measuring import Figure, median_us, ratio, rounds_us
 from bench.places import in_memory, slow_sync
+from holdfast.model.store_rows import Append
+from holdfast.stores.postgres.wire.append_requests import one_item
+from holdfast.stores.postgres.wire.append_statements import append_rows
+from holdfast.testing.store_rules.builders import an_event, held
 
 _MEMORY = Path("/dev/shm")
 RUNS = 200
@@ -24,6 +28,7 @@ RUN_STEPS = 20
 LONE_STEPS = 400
 ROUNDS = 5
 STEPS = 10_000
+STEP_ROUNDS, STEP_BLOCK = 40, 25
 SELECT = (
     "SELECT seq, at, kind, name, key, fence, body, crc FROM holdfast.events "
     "WHERE run = (SELECT id FROM holdfast.runs WHERE run = %s) ORDER BY run, seq"
@@ -89,19 +94,61 @@ def _recording(url: str, where: str, bar: float | None) -> Iterator[Figure]:
         def insert() -> None:
             bare.execute("INSERT INTO bare (b) VALUES (%s)", (data,), prepare=True, binary=True)
 
+        floor = _same_statement(bare, store, data, STEP_ROUNDS * STEP_BLOCK)
         with holdfast.run("bench", store=store) as run:
-            plain, read, once = rounds_us(
+            plain, libpq, read, once = rounds_us(
                 [
                     insert,
+                    floor,
                     lambda: run.step("read", result_4k, next(numbers)),
                     lambda: run.once("once", result_4k, next(numbers)),
                 ],
-                rounds=40,
-                block=25,
+                rounds=STEP_ROUNDS,
+                block=STEP_BLOCK,
             )
     facts = f"bare {median_us(plain)}, read {median_us(read)}, once {median_us(once)}"
+    yield ratio(
+        f"PostgreSQL, {where}: the read step's statement by bare libpq / bare commit",
+        libpq,
+        plain,
+        None,
+        f"the floor: {median_us(libpq)}; guarded by fence and head, two rows",
+    )
     yield ratio(f"PostgreSQL, {where}: read step, 4 KB result / bare commit", read, plain, bar, facts)
     yield ratio(f"PostgreSQL, {where}: once step, 4 KB result / bare commit", once, plain, None, facts)
+
+
+def _same_statement(
+    bare: psycopg.Connection[Any], store: holdfast.Store, data: bytes, times: int
+) -> Callable[[], None]:
+    """What a read step sends, sent by libpq alone: all is made before, and the answer is not looked at."""
+    fence = held(store._port, "floor")
+    requests = iter(
+        [
+            one_item(
+                Append(
+                    "floor",
+                    fence,
+                    2 * number,
+                    (
+                        an_event("floor", 2 * number + 1, fence=fence),
+                        an_event("floor", 2 * number + 2, fence=fence, body=data),
+                    ),
+                ),
+                synced=True,
+            )
+            for number in range(times)
+        ]
+    )
+    statement = append_rows(2, synced=True)
+    bare.execute("SET search_path = public, holdfast")
+    bare.pgconn.prepare(b"floor", statement.text, statement.types)
+
+    def send() -> None:
+        reply = bare.pgconn.exec_prepared(b"floor", next(requests).values, statement.formats, 1)
+        assert reply.ntuples == 2, reply.error_message
+
+    return send
 
 
 def result_4k(number: int) -> str:

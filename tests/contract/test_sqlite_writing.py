@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from holdfast import limits
 from holdfast.errors import StoreBusy, StoreError
-from holdfast.model.store_rows import Append, Blob, Refusal
+from holdfast.model.store_rows import Append, Appended, Blob, Refusal
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
 from holdfast.testing.store_rules.builders import (
@@ -234,3 +235,30 @@ def test_deleted_blobs_give_their_space_back(store: SqliteStore) -> None:
     pages = store._database.reading.pragma("page_count")
     assert store.delete_blobs([f"{number:064x}" for number in range(10)], untouched_since=2.0) == 10
     assert store._database.reading.pragma("page_count") < pages / 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_item_of_a_batch_is_one_statement(store: SqliteStore, count: int) -> None:
+    """What many runs append together: each item is checked and written by the statement that appends one alone, also
+    behind an item that is refused, which is looked at by itself. Two statements an event, it was."""
+    fences = {f"r{number}": held(store, f"r{number}") for number in range(20)}
+    store.append([an_append(run, fence, 0, count) for run, fence in fences.items()])  # the runs' numbers are known now
+    statements: list[str] = []
+    connection = store._database.synced
+
+    def note(_: apsw.Cursor, text: str, __: object) -> bool:
+        statements.append(text.split()[0])
+        return True
+
+    connection.exec_trace = note
+    try:
+        outcomes = store.append(
+            [an_append(run, fence + (run == "r7"), count, count) for run, fence in fences.items()]
+        )
+    finally:
+        connection.exec_trace = None
+    assert [type(outcome) for outcome in outcomes] == [
+        Refusal if run == "r7" else Appended for run in fences
+    ]
+    asked = {"BEGIN": 1, "INSERT": 21, "SELECT": 1, "COMMIT": 1}  # the refused item: tried twice, and the reason
+    assert Counter(statements) == asked

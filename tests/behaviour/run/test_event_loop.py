@@ -108,6 +108,106 @@ def test_a_lone_run_leaves_the_loop_free_too(slow: Slow) -> None:
     assert [verb for verb, thread in slow.calls if thread is main] == []
 
 
+class Turned(Relay):
+    """Ends no call before the loop has gone round while it lasts: what holds the loop, or waits for a lock, never ends."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def __init__(self, url: str) -> None:
+        super().__init__(open_store(url))
+        self.verbs: set[str] = set()
+        self.holding: list[str] = []
+
+    def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if asyncio._get_running_loop() is not None:
+            self.holding.append(verb.__name__)
+        elif self.loop is not None:
+            self.verbs.add(verb.__name__)
+            turned = threading.Event()
+            self.loop.call_soon_threadsafe(turned.set)
+            if not turned.wait(DEADLINE_S):
+                self.holding.append(verb.__name__)
+        return super().pass_on(verb, *args, **kwargs)
+
+
+def test_the_loop_goes_round_during_every_store_call(url: str) -> None:
+    """Entering, steps, states, letters, waiting, beats and leaving, of five runs at once. No thread and no clock is looked
+    at: each call asks the loop for a turn and waits for it. (Planted: an append in the loop's thread.)"""
+    port = Turned(url)
+    session_of(port, lease_s=0.3)
+    store = holdfast.Store(port)
+
+    async def work(number: int, fails: bool) -> None:
+        async with holdfast.run(f"r{number}", store=store) as run:
+            assert await run.restore({"at": number}) == {"at": number}
+            assert await run.step("double", double, number) == number * 2
+            await run.once("large", lambda: "x" * 100_000)
+            if number:
+                assert (await run.receive(wait_s=DEADLINE_S)).value == number - 1
+            while "wait" not in port.verbs or "renew" not in port.verbs:
+                await asyncio.sleep(0.01)
+            if number < 4:
+                await run.send(f"r{number + 1}", number)
+            if fails:
+                raise ZeroDivisionError
+            await run.checkpoint({"at": number})
+
+    async def load() -> None:
+        port.loop = asyncio.get_running_loop()
+        for fails in (True, False):  # the second attempt resumes
+            works = asyncio.gather(*(work(number, fails) for number in range(5)), return_exceptions=True)
+            ended = [type(end) for end in await asyncio.wait_for(works, 5 * DEADLINE_S)]
+            assert ended == [ZeroDivisionError if fails else type(None)] * 5
+        port.loop = None
+
+    asyncio.run(load())
+    assert port.holding == []
+    asked = {"create_run", "find_run", "acquire", "append", "read_events", "get_blobs", "put_record"}
+    assert asked | {"scan_records", "wait", "renew", "release"} <= port.verbs
+
+
+def test_runs_come_and_go_while_a_beat_lasts(url: str) -> None:
+    """Beats and waits have threads of their own: no lock that entering or leaving takes in the loop is kept meanwhile.
+
+    Each ends only when another run was entered, has received a letter and was left. (Planted: a beat that keeps the lock
+    of the heartbeat; a wait that keeps that of the wakeup.)
+    """
+    port = Slow(url, 0.0)
+    wakeup = session_of(port, lease_s=0.3).wakeup
+    store = holdfast.Store(port)
+    passed: list[str] = []
+
+    async def another(verb: str) -> None:
+        async with holdfast.run(f"during-{verb}", store=store) as run:
+            receiving = asyncio.ensure_future(run.receive(wait_s=DEADLINE_S))
+            while run.id not in {listener[0] for listener in wakeup._listeners.values()}:
+                await asyncio.sleep(0.01)
+            await run.send(run.id, 1)
+            assert (await receiving).value == 1
+        passed.append(verb)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        begun: set[str] = set()
+
+        def during(verb: str) -> None:
+            if verb in {"renew", "wait"} and verb not in begun:
+                begun.add(verb)
+                asyncio.run_coroutine_threadsafe(another(verb), loop).result(DEADLINE_S)
+
+        async with holdfast.run("r", store=store) as run:
+            port.inside = during
+            waiting = asyncio.ensure_future(run.receive(wait_s=DEADLINE_S))
+            async with asyncio.timeout(2 * DEADLINE_S):
+                while len(passed) < 2:
+                    await asyncio.sleep(0.01)
+            await run.send("r", 2)
+            assert (await waiting).value == 2
+
+    asyncio.run(main())
+    assert sorted(passed) == ["renew", "wait"]
+
+
 def test_store_calls_use_few_threads_of_our_own(slow: Slow) -> None:
     """Bounded, and not the loop's own: those may all be busy with the program's plain functions."""
     slow.wait_s = 0.001

@@ -3,7 +3,8 @@
 The intent of a plain ``read`` waits in ``Journal`` for the run's next append, which is mostly that of its
 outcome: one commit instead of two. A function that runs longer must still show in ``holdfast show``. So one
 thread of the process looks at the waiting intents again and again, and writes those that it sees a second
-time. It compares objects and reads no clock. It rests while no journal has had one for a while.
+time. It compares objects and reads no clock. A journal without one is let go at once, and comes back with its
+next one. The thread rests while there was none for a while.
 
 Crash window: an intent that was not written is a call that never began. Only a ``read`` may be lost so, which
 is made again in any case. A thread gets no turn while a C function keeps the interpreter for itself: that
@@ -24,53 +25,57 @@ if TYPE_CHECKING:
     from holdfast.engine.journal.journal import Journal
 
 _IDLE_LOOKS: Final = 200
+"""After how many looks at nothing the thread rests."""
 
 
 class _Watch:
     """The journals that are looked at, and the thread that does it."""
 
     def __init__(self) -> None:
-        self._seen: dict[Journal, tuple[Draft | None, int]] = {}
-        """Of each: its first waiting intent at the last look, and the number of looks that found none."""
+        self._seen: dict[Journal, Draft | None] = {}
+        """Of each, the intent that waited at the last look."""
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, journal: "Journal") -> None:
         with self._lock:
-            self._seen[journal] = (None, 0)
+            self._seen[journal] = None
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="holdfast-intents", daemon=True)
                 self._thread.start()
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
 
     def _run(self) -> None:
+        idle = 0
         while True:
             self._wake.wait()
             SystemClock.sleep(limits.INTENT_WAITS_S)
             with self._lock:
                 looked = list(self._seen.items())
-            for journal, (before, idle) in looked:
-                self._look(journal, before, idle)
+                idle = 0 if looked else idle + 1
+                if idle > _IDLE_LOOKS:
+                    self._wake.clear()
+            for journal, before in looked:
+                first = journal.first_deferred
+                if first is not None and (first is not before or self._write(journal)):
+                    self._seen[journal] = first
+                else:  # of hundreds of journals, only those are looked at in which something waits
+                    self._let_go(journal, failed=first is not None)
 
-    def _look(self, journal: "Journal", before: "Draft | None", idle: int) -> None:
-        first = journal.first_deferred
-        is_over = first is None and idle >= _IDLE_LOOKS
-        if first is not None and first is before:
-            try:
-                drive(journal.write_deferred(BLOCKING))
-            except (Exception, StopSignal):  # noqa: BLE001 - the outcome's append meets the same, and raises it
-                is_over = True
-        if not is_over:
-            with self._lock:
-                self._seen[journal] = (first, idle + 1 if first is None else 0)
-            return
-        with self._lock:
-            del self._seen[journal]
-            if not self._seen:
-                self._wake.clear()
+    def _write(self, journal: "Journal") -> bool:
+        """Write what has waited since the last look; False if that failed."""
+        try:
+            drive(journal.write_deferred(BLOCKING))
+        except (Exception, StopSignal):  # noqa: BLE001 - the outcome's append meets the same, and raises it
+            return False
+        return True
+
+    def _let_go(self, journal: "Journal", *, failed: bool) -> None:
+        del self._seen[journal]  # without the lock: no other thread does, and none adds what is watched
         journal.is_watched = False
-        if first is None and journal.first_deferred is not None:
+        if not failed and journal.first_deferred is not None:
             watch(journal)  # deferred since, by a thread that saw the journal watched
 
 
@@ -78,7 +83,7 @@ _watch = _Watch()
 
 
 def watch(journal: "Journal") -> None:
-    """From now on, see to the deferred intents of this journal; until it has had none for a while."""
+    """From now on, see to the deferred intents of this journal, until a look finds none."""
     journal.is_watched = True
     _watch.begin(journal)
 

@@ -107,8 +107,6 @@ class Committer:
         """Wait until the ticket is answered; other tasks of this tick join the same batch."""
         import asyncio
 
-        from holdfast.engine.store_threads import is_held_back, submit, to_its_end
-
         loop = asyncio.get_running_loop()
         # In this order: a thread that commits the ticket answers it first and then looks for the future.
         # Either we see the answer here, or that thread sees the future and wakes us.
@@ -120,6 +118,8 @@ class Committer:
             try:
                 await ticket.future
             except asyncio.CancelledError as cut:
+                from holdfast.engine.store_threads import is_held_back, submit, to_its_end
+
                 # Cancelled or not, an outcome must reach the disk, and the writer must learn whether it did.
                 with suppress(StoreError, asyncio.CancelledError):  # the cancellation is raised below
                     await to_its_end(submit(self.finish, ticket))
@@ -135,11 +135,12 @@ class Committer:
     def _drain(self, loop: "asyncio.AbstractEventLoop") -> None:
         try:
             with self.gate:
-                while self.queue:
+                if self.queue:
                     self._commit(None)
         finally:
             # In this order: a task that queues a ticket now finds no tick under way, or is seen by this
-            # check.
+            # check. The next batch is taken a tick later and not at once: the tasks that were just answered
+            # are about to queue their next items, and would come one by one.
             self._ticking.discard(loop)
             if self.queue:
                 with suppress(RuntimeError):  # the loop may close at any moment: a check before is no use
@@ -189,17 +190,22 @@ class Committer:
     def _next_batch(self) -> list[Ticket]:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
-        batch = [queue.popleft()]
-        alone = {batch[0].item.run} if batch[0].is_alone else set[str]()
-        runs = {batch[0].item.run}
+        batch: list[Ticket] = []
+        hasty_count, alone, runs = 0, set[str](), set[str]()
         while queue and len(batch) < BATCH_ITEMS_MAX:
-            run = queue[0].item.run
-            if run in alone or (queue[0].is_alone and run in runs):
+            ticket = queue[0]
+            item = ticket.item
+            if alone and item.run in alone:
                 break
-            if queue[0].is_alone:
-                alone.add(run)
-            runs.add(run)
+            if ticket.is_alone:
+                if item.run in runs:
+                    break
+                alone.add(item.run)
+            runs.add(item.run)
+            hasty_count += item.hasty
             batch.append(queue.popleft())
+        if not 0 < hasty_count < len(batch):
+            return batch
         hasty: list[Ticket] = []
         others: list[Ticket] = []
         kept_runs: set[str] = set()  # a hasty item must not overtake an earlier item of its run
@@ -209,18 +215,19 @@ class Committer:
             else:
                 kept_runs.add(ticket.item.run)
                 others.append(ticket)
-        if not hasty or not others:
+        if not hasty:
             return batch
         queue.extendleft(reversed(others))
         return hasty
 
     def _answer(self, batch: list[Ticket]) -> None:
-        for ticket in batch:
-            if self._is_void(ticket):
-                ticket.outcome = Refusal("conflict")
-        batch = [ticket for ticket in batch if ticket.outcome is None]
-        if not batch:
-            return
+        if self._void_upto:
+            for ticket in batch:
+                if self._is_void(ticket):
+                    ticket.outcome = Refusal("conflict")
+            batch = [ticket for ticket in batch if ticket.outcome is None]
+            if not batch:
+                return
         try:
             outcomes = self._store.append([ticket.item for ticket in batch])
         except StoreError as error:

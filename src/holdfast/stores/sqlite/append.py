@@ -5,7 +5,8 @@ completely or not at all, whatever happens to the items around it; all checks co
 commit of threads is not done here but above the port, where it serves every store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import apsw
 
@@ -19,7 +20,7 @@ from holdfast.model.store_rows import (
     Refusal,
     inbox_space,
 )
-from holdfast.stores.bounds import append_too_large, check_items
+from holdfast.stores.bounds import append_too_large, check_item
 from holdfast.stores.row_checksums import status_crc
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.statements import (
@@ -118,7 +119,7 @@ class Appender:
         return seq
 
     def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        check_items(items)
+        alike = [(count, list(some)) for count, some in groupby(items, _count_plain)]
         synced = any(item.synced for item in items)
         outcomes: list[AppendOutcome] = []
 
@@ -133,8 +134,72 @@ class Appender:
             database.writing,
             database.transaction(synced=synced, then=note if synced else None) as connection,
         ):
-            outcomes += [_apply(connection, item) for item in items]
+            for count, some in alike:
+                if count:
+                    outcomes += self._append_alike(connection, count, some)
+                else:
+                    outcomes += [_apply(connection, item) for item in some]
         return outcomes
+
+    def _append_alike(
+        self, connection: apsw.Connection, count: int, items: Sequence[Append]
+    ) -> list[AppendOutcome]:
+        """Items of so many plain events each, inside an open transaction, by one call of the database.
+
+        The statement is the one that appends an item alone: it has the fence and the head in it, so nothing
+        is looked up before it or remembered from earlier. An item that it refuses is judged by itself.
+        """
+        numbers = self._numbers
+        for run in {item.run for item in items}.difference(numbers):
+            number = connection.execute(NUMBER_OF_RUN, (run,)).get
+            if number is not None:
+                numbers[run] = number
+        outcomes: list[AppendOutcome] = []
+        while len(outcomes) < len(items):
+            try:
+                connection.executemany(
+                    APPEND_EVENTS[count - 1], _bindings(items, len(outcomes), numbers, outcomes)
+                )
+            except apsw.ConstraintError:  # it undoes its own statement, not those before it
+                item = items[len(outcomes)]
+                numbers.pop(item.run, None)  # it may be that of an erased run
+                outcomes.append(_apply(connection, item))
+        return outcomes
+
+
+def _count_plain(item: Append) -> int:
+    """How many events one statement writes for the item; 0 if it is not one of a few plain events.
+
+    Raises TooLarge.
+    """
+    run, fence, seq, events, blobs, consumed, status, _, _ = item
+    count = len(events)
+    if 0 < count <= len(APPEND_EVENTS) and not blobs and not consumed and status is None:
+        size = 0
+        for event in events:
+            seq += 1
+            if event[0] != seq or event[5] != fence:
+                break
+            size += len(event[6])
+        else:
+            if size > limits.APPEND_SIZE_BYTES_MAX:
+                raise append_too_large(run, size)
+            return count
+    check_item(item)
+    return 0
+
+
+def _bindings(
+    items: Sequence[Append], begin: int, numbers: dict[str, int], outcomes: list[AppendOutcome]
+) -> Iterator[tuple[object, ...]]:
+    """What the statement gets for each item; when the next one is asked for, the one before is written."""
+    for at in range(begin, len(items)):
+        run, fence, after_seq, events, *_ = items[at]
+        columns: list[object] = []
+        for seq, moment, kind, name, key, _, body, crc, chain in events:
+            columns += (seq, moment, kind, name, key, body, crc, chain)
+        yield (run, numbers.get(run), fence, after_seq, *columns)
+        outcomes.append(_new(Appended, (after_seq + len(events),)))
 
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:

@@ -116,6 +116,32 @@ class RefusalRules:
             1,
         ]
 
+    @pytest.mark.parametrize("count", [1, 2, 3, 4])
+    def test_a_batch_after_a_takeover_is_fenced_run_by_run(
+        self, store: StorePort, other: StorePort, count: int
+    ) -> None:
+        """A store that wrote to these runs a moment ago remembers no fence and no head of them.
+
+        One was taken by another process, which wrote to another; one was deleted, and its id used again.
+        """
+        fences = {run: held(store, run) for run in ("kept", "taken", "moved", "gone", "last")}
+        first = store.append([an_append(run, fence, 0, count) for run, fence in fences.items()])
+        assert first == [Appended(count)] * 5
+        found, gone = store.find_run("taken"), store.find_run("gone")
+        assert found is not None
+        assert gone is not None
+        grant = other.acquire("taken", at=AT, lease_s=30.0, over=found.lease)
+        append(other, an_append("moved", fences["moved"], count))
+        assert other.delete_run("gone", fence=fences["gone"], revision=gone.revision)
+        held(other, "new"), held(other, "gone")
+        outcomes = store.append([an_append(run, fence, count, count) for run, fence in fences.items()])
+        reasons = [outcome.reason if isinstance(outcome, Refusal) else outcome.head for outcome in outcomes]
+        assert reasons == [2 * count, "fenced", "conflict", "fenced", 2 * count]
+        assert isinstance(outcomes[1], Refusal)
+        assert outcomes[1].lease == grant.lease
+        heads = [row.head for row in map(other.find_run, (*fences, "new")) if row]
+        assert heads == [2 * count, count, count + 1, 0, 2 * count, 0]
+
     @pytest.mark.parametrize("wrong", ["fence", "head", "blob"])
     def test_nothing_of_a_refused_item_is_written(self, store: StorePort, wrong: str) -> None:
         """No event, no blob, no touch, no status; and the letters it would have consumed stay."""
