@@ -1,24 +1,27 @@
 """The pages about all runs: what needs a person, the table of runs, the ledger, searches, memory, diffs."""
 
 from collections.abc import Mapping
+from itertools import count
 from threading import Lock
 from typing import Any, Final
 
 from holdfast.api.store.store import Store
 from holdfast.core.reports.progress import Overview
 from holdfast.errors import Corrupt, Misuse
+from holdfast.model.run_info import RunInfo
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import effects_of, needs_of
 from holdfast.views.activity import Activity, activity
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import arrange_diff, loop_first
-from holdfast.views.needs import NeedLine, RunNeeds, need_lines, needs_person
+from holdfast.views.needs import NeedLine, RunNeeds, is_calm, need_lines, needs_person
 from holdfast.views.run_record import saved_words
 from holdfast.views.runs import RunLine, damaged, position_words, run_line
 
 PAGE: Final = 50
-_NEEDS_RUNS_MAX: Final = 500
-"""How many runs are looked at for what needs a person: the newest."""
+_EVERY_RUN: Final = 10**9
+_SOUND_RUNS_MAX: Final = 500
+"""How many runs that are over are read to see whether they are damaged: the newest."""
 _ACTIVITY_EVENTS_MAX: Final = 20_000
 _ACTIVITIES_KEPT: Final = 2_000
 _LEDGER_RUNS: Final = 50
@@ -45,13 +48,33 @@ class Pages:
     def __init__(self, store: Store, records: Records) -> None:
         self._store, self._records = store, records
         self._activities: dict[str, tuple[int, Activity]] = {}
-        self._lock = Lock()
+        self._lock, self._needs_lock = Lock(), Lock()
+        self._seen: dict[str, tuple[object, Overview | None]] = {}
 
     def needs(self) -> list[NeedLine]:
-        """What needs a person, in the newest runs."""
-        now = self._store.now()
-        looks = self._store.overview(limit=_NEEDS_RUNS_MAX)
-        return need_lines(self._needs_of(one) for one in looks if needs_person(run_line(one, now=now)))
+        """What needs a person, in all runs."""
+        with self._needs_lock:  # of several pages that ask at once, one reads the journals
+            found = [one for _, one in self._seen_runs().values() if one is not None]
+        return need_lines(map(self._needs_of, found))
+
+    def _seen_runs(self) -> dict[str, tuple[object, Overview | None]]:
+        """Each run as of its last change, if it may need a person. Only what has changed is read."""
+        before, now, number = self._seen, self._store.now(), count()
+        seen: dict[str, tuple[object, Overview | None]] = {}
+
+        def is_new(info: RunInfo) -> bool:
+            known = before.get(info.run)
+            if next(number) >= _SOUND_RUNS_MAX and is_calm(info.status):
+                known = _stamp(info), None
+            if known is None or known[0] != _stamp(info):
+                return True
+            seen[info.run] = known
+            return False
+
+        for one in self._store.overview(limit=_EVERY_RUN, which=is_new):
+            seen[one.info.run] = _stamp(one.info), one if needs_person(run_line(one, now=now)) else None
+        self._seen = seen
+        return seen
 
     def _needs_of(self, overview: Overview) -> RunNeeds:
         try:
@@ -160,6 +183,11 @@ class Pages:
                 self._activities.clear()
             self._activities[info.run] = info.head, made
         return made
+
+
+def _stamp(info: RunInfo) -> object:
+    """What differs once a run has changed, or its holder has died."""
+    return info.created_at, info.head, info.status, info.holder
 
 
 def _parent(run: str, shown: set[str]) -> str:

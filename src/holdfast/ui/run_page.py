@@ -353,13 +353,14 @@ def needs_of(store: Store, overview: Overview) -> RunNeeds:
     if view is None:
         return RunNeeds(line)
     # Each of these reads the journal once more, so they are asked only where the fold has seen some.
-    run = line.run
+    run, error = line.run, _last_error(store, overview)
     return RunNeeds(
         line,
         [doubt_line(doubt, view) for doubt in store.doubts(run)] if overview.in_doubt else [],
         store.stopped_calls(run) if DRIFT.of(view).stops else [],
         store.questions(run) if line.open_questions else [],
-        _last_error(store, overview),
+        failure_line(error),
+        str((error or {}).get("type", "")),
     )
 
 
@@ -373,16 +374,18 @@ def effects_of(store: Store, look: Look) -> list[Any]:
     return effect_lines(run, record.steps(look.info, in_doubt), record.keys, unclaimed)
 
 
-def _last_error(store: Store, overview: Overview) -> str:
+def _last_error(store: Store, overview: Overview) -> dict[str, Any] | None:
+    """The error that ended the last attempt, as it is recorded."""
     view = overview.view
     if view is None or overview.info.holder == "alive":
-        return ""
+        return None
     for event in reversed(store.events(overview.info.run, after_seq=max(0, view.head - 200))):
         if event.kind == Kind.ATTEMPT_ENDED:
-            return failure_line(contents_of(event.body).get("error"))
+            found: dict[str, Any] | None = contents_of(event.body).get("error")
+            return found
         if event.kind in {Kind.ATTEMPT_STARTED, Kind.ATTEMPT_CRASHED}:
-            return ""
-    return ""
+            break
+    return None
 
 
 def _budget(overview: Overview) -> list[str]:
