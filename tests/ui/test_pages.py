@@ -17,6 +17,7 @@ from tests.ui.runs import asking, finished, in_doubt
 import holdfast
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
+from holdfast.ui.pages import Pages
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import RunPage
 
@@ -306,3 +307,29 @@ def test_a_journal_is_read_once_for_all_parts_of_a_page(url: str) -> None:
     read.clear()
     page.part("busy", "rows", {})
     assert sum(read) < 10
+
+
+def test_the_ledger_has_the_effects_of_every_run(url: str) -> None:
+    """Page by page. Before, it ended at the newest 50 runs, read them at each look, and asked their endpoints."""
+    finished(url, "the-oldest")
+    for number in range(60):
+        with holdfast.run(f"run-{number}", store=url) as run:
+            run.finish(number)
+    read: list[str] = []
+
+    class Counting(Relay):
+        def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            if verb.__name__ == "read_events":
+                read.append(str(args[0]))
+            return verb(*args, **kwargs)
+
+    store = holdfast.Store(Counting(open_store(url)))
+    pages = Pages(store, Records(store))
+    first = pages.effects({})
+    assert (first["effects"], first["has_more"]) == ([], True)
+    older = pages.effects({"page": "1"})
+    assert ([line.run for line in older["effects"]], older["has_more"]) == (["the-oldest"], False)
+    assert older["effects"][0].settled == "its call returned"
+    read.clear()
+    assert pages.effects({"page": "1"}) == older
+    assert not read

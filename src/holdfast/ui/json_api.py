@@ -133,7 +133,7 @@ class JsonApi:
         return {"needs": self._pages.needs()}
 
     def effects(self, query: Query) -> Any:
-        return {"effects": effects_of(self._store, self._records.look(query["run"]))}
+        return {"effects": effects_of(self._records.look(query["run"]))}
 
     def plan(self, query: Query) -> Any:
         return arrange(self._store.resume_plan(query["run"]), Launch((), "", {}))

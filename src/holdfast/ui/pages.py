@@ -14,6 +14,7 @@ from holdfast.ui.run_page import effects_of, needs_of
 from holdfast.views.activity import Activity, activity
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import arrange_diff, loop_first
+from holdfast.views.effects_ledger import EffectLine
 from holdfast.views.needs import NeedLine, RunNeeds, is_calm, need_lines, needs_person
 from holdfast.views.run_record import saved_words
 from holdfast.views.runs import RunLine, damaged, position_words, run_line
@@ -49,6 +50,7 @@ class Pages:
         self._store, self._records = store, records
         self._activities: dict[str, tuple[int, Activity]] = {}
         self._lock, self._needs_lock = Lock(), Lock()
+        self._ledger: dict[str, tuple[object, list[EffectLine]]] = {}
         self._seen: dict[str, tuple[object, Overview | None]] = {}
 
     def needs(self) -> list[NeedLine]:
@@ -93,7 +95,7 @@ class Pages:
             raise Misuse(
                 problem=f"no run has the status {status[:40]!r}", advice=f"use {', '.join(_STATUSES)}"
             )
-        page = int(query["page"]) if query.get("page", "").isdecimal() else 0
+        page = _page(query)
         words = query.get("q", "").strip()
         hits = self._store.search(words, 20) if words else []
         return {
@@ -107,20 +109,45 @@ class Pages:
         }
 
     def effects(self, query: Query) -> dict[str, Any]:
-        """The ledger of effects: of the newest runs, newest first."""
-        lines, unread = [], []
-        for info in self._store.runs(limit=_LEDGER_RUNS, prefix=query.get("prefix", "")):
+        """The ledger of effects, newest first: of so many runs on a page, the newest runs first."""
+        prefix, page = query.get("prefix", ""), _page(query)
+        lines: list[EffectLine] = []
+        unread = []
+        infos = self._store.runs(limit=_LEDGER_RUNS + 1, skip=page * _LEDGER_RUNS, prefix=prefix)
+        for info in infos[:_LEDGER_RUNS]:
             if info.status == "importing":
                 continue
-            if info.status == "damaged" or info.head > _ACTIVITY_EVENTS_MAX:
+            found = self._effects_of(info)
+            if found is None:
                 unread.append(info.run)
-                continue
-            try:
-                lines += effects_of(self._store, self._records.look(info.run))
-            except Corrupt:  # that run's own page says what is wrong with it
-                unread.append(info.run)
+            else:
+                lines += found
         lines.sort(key=lambda line: line.started_at, reverse=True)
-        return {"effects": lines[:500], "unread": unread, "prefix": query.get("prefix", "")}
+        return {
+            "effects": lines,
+            "unread": unread,
+            "prefix": prefix,
+            "page": page,
+            "has_more": len(infos) > _LEDGER_RUNS,
+        }
+
+    def _effects_of(self, info: RunInfo) -> list[EffectLine] | None:
+        """The effects of a run, read again only if it has changed; None if they cannot be read here."""
+        with self._lock:
+            known = self._ledger.get(info.run)
+        if known is not None and known[0] == _stamp(info):
+            return known[1]
+        if info.status == "damaged" or info.head > _ACTIVITY_EVENTS_MAX:
+            return None
+        try:
+            made = effects_of(self._records.look(info.run))
+        except Corrupt:  # that run's own page says what is wrong with it
+            return None
+        with self._lock:
+            if len(self._ledger) >= _ACTIVITIES_KEPT:
+                self._ledger.clear()
+            self._ledger[info.run] = _stamp(info), made
+        return made
 
     def memory(self, query: Query) -> dict[str, Any]:
         """The facts of the store: the newest, or those that match."""
@@ -183,6 +210,11 @@ class Pages:
                 self._activities.clear()
             self._activities[info.run] = info.head, made
         return made
+
+
+def _page(query: Query) -> int:
+    text = query.get("page", "")
+    return int(text) if text.isdecimal() and len(text) <= 9 else 0
 
 
 def _stamp(info: RunInfo) -> object:
