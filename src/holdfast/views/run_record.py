@@ -47,9 +47,8 @@ _NOTED: Final = frozenset(
 _TOLD: Final = frozenset({"thought", "decision", "discovery", "said"})
 _KEPT_CHARS: Final = 90
 _ASKED_CHARS: Final = 60
-_LEAVES: Final = {Kind.RUN_FORKED: "forked", Kind.RUN_REWOUND: "rewound"}
-_LEFT: Final = frozenset(_LEAVES.values())
-"""Ends of attempts that a person made afterwards, by going back to before them."""
+_LEFT: Final = frozenset({"forked", "rewound"})
+"""Ends of attempts that were made afterwards, by going back to before them."""
 _PLANNED_ENDS: Final = frozenset({"finished", "parked", "interrupted", "idle", "cancelled", "in_doubt"})
 
 
@@ -181,7 +180,9 @@ class RunRecord:
         """The attempts; of the last one, what its holder's state says."""
         if not self._lives or self._lives[-1].ended_at is not None:
             return list(self._lives)
-        last = self._lives[-1]
+        last = self._left_life(self._lives[-1])
+        if last.ended_at is not None:
+            return [*self._lives[:-1], last]
         if info.holder == "alive":
             return [*self._lives[:-1], last._replace(how="running", mood="busy")]
         seen_at = max(self.last_at, info.lease.beat_at if info.lease.owner else 0.0)
@@ -198,6 +199,8 @@ class RunRecord:
 
     def _add(self, event: Event) -> None:
         is_own = event.seq > self.borrowed_seq
+        if is_own and self.borrowed_seq and self._lives:
+            self._lives[-1] = self._left_life(self._lives[-1])
         if is_act(event):
             self.by_people.append(event)
         if event.kind in {Kind.ATTEMPT_CRASHED, Kind.ATTEMPT_ENDED}:
@@ -218,12 +221,17 @@ class RunRecord:
             what, detail, mood = describe(event, attempt=self._attempt)
             self._rows.append(Row("note", event.seq, event.at, self._attempt, what, detail, mood))
 
+    def _left_life(self, life: LifeLine) -> LifeLine:
+        """The attempt, ended if a fork has borrowed its beginning: it went on elsewhere, and did not die here."""
+        if life.ended_at is not None or life.seq > self.borrowed_seq:
+            return life
+        return self._ended(life, "forked", self.last_at, None)
+
     def _left(self, event: Event) -> None:
-        """What a fork, a rewind or an edited program has left behind."""
+        """What a rewind or an edited program has left behind."""
         fields = fields_of(event.body)
-        if event.kind in _LEAVES and self._lives and self._lives[-1].ended_at is None:
-            # The attempt went on elsewhere, or was cut: it did not die here.
-            self._lives[-1] = self._ended(self._lives[-1], _LEAVES[event.kind], self.last_at, None)
+        if event.kind == Kind.RUN_REWOUND and self._lives and self._lives[-1].ended_at is None:
+            self._lives[-1] = self._ended(self._lives[-1], "rewound", self.last_at, None)
         elif event.kind == Kind.STEP_CLAIMED:
             self.unclaimed.discard(event.key)
         elif event.kind == Kind.DRIFTED and "run" not in fields:
