@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from tests.ui.runs import asking, finished, in_doubt
 
 from holdfast.ui.json_api import ENDPOINTS

@@ -85,7 +85,7 @@ def test_every_part_of_a_killed_run(killed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/runs", "/effects", "/memory", "/diff", "/runs?q=money", "/memory?q=x"]
+    "path", ["/", "/runs", "/effects", "/memory", "/diff", "/runs?q=money", "/search?q=money", "/memory?q=x"]
 )
 def test_every_page_of_an_empty_store_and_of_a_full_one(client: httpx.Client, url: str, path: str) -> None:
     """With its part, which is what changes in it."""
@@ -179,7 +179,14 @@ def test_hostile_text_is_text(client: httpx.Client, url: str) -> None:
         run.model(PRINTABLE, lambda _: answer, {"messages": [{"role": "user", "content": HOSTILE}]})
         run.finish(HOSTILE)
     paths = ["/", "/runs", "/run/hostile", *(f"/run/hostile?part={part}" for part in PARTS)]
-    for path in [*paths, "/runs?q=alert", "/diff?a=hostile@2&b=hostile@3", "/runs?prefix=<script>"]:
+    for path in [
+        *paths,
+        "/runs?q=alert",
+        "/search?q=alert",
+        "/search?q=alert&part=1",
+        "/diff?a=hostile@2&b=hostile@3",
+        "/runs?prefix=<script>",
+    ]:
         text = client.get(path).text
         assert "<script>alert" not in text, path
         assert str(7919 * 7907) not in text, path  # a template would have worked it out; no clock shows that
@@ -333,3 +340,25 @@ def test_the_ledger_has_the_effects_of_every_run(url: str) -> None:
     read.clear()
     assert pages.effects({"page": "1"}) == older
     assert not read
+
+
+def test_a_store_of_a_newer_holdfast_under_an_open_page(
+    client: httpx.Client, url: str, tmp_path: Path
+) -> None:
+    """A newer one was put in its place: every page, part and stream says so, and what to do."""
+    finished(url)
+    assert client.get("/run/done").status_code == 200
+    file, newer = Path(url.removeprefix("sqlite:///")), tmp_path / "newer.db"
+    connection = apsw.Connection(str(file))
+    connection.execute("VACUUM INTO ?", (str(newer),))
+    connection.close()
+    connection = apsw.Connection(str(newer))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    newer.replace(file)
+    for path in ("/", "/run/done", "/run/done?part=rows", "/live", "/live?run=done", "/api/runs"):
+        with client.stream("GET", path) as answer:
+            assert answer.status_code >= 400, path
+            assert str(file) in answer.read().decode(), path
+    refused = client.post("/api/acts/pin", json={"run": "done", "at": "before"})
+    assert refused.status_code >= 400

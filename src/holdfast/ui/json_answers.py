@@ -96,5 +96,3 @@ class Hits(TypedDict):
     """Events that match, best first."""
 
     hits: list[Hit]
-
-

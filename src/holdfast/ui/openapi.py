@@ -26,9 +26,7 @@ _DENIALS: Final = {
 def openapi() -> dict[str, Any]:
     """The description of the API, as OpenAPI 3.1."""
     schemas = Schemas()
-    paths = {
-        f"/api/{name}": {"get": _read(name, endpoint, schemas)} for name, endpoint in ENDPOINTS.items()
-    }
+    paths = {f"/api/{name}": {"get": _read(name, endpoint, schemas)} for name, endpoint in ENDPOINTS.items()}
     paths["/live"] = {"get": _live(schemas)}
     paths |= {f"/api/acts/{name}": {"post": _act(name, act)} for name, act in ACTS.items()}
     problem = {

@@ -96,17 +96,19 @@ class Pages:
                 problem=f"no run has the status {status[:40]!r}", advice=f"use {', '.join(_STATUSES)}"
             )
         page = _page(query)
-        words = query.get("q", "").strip()
-        hits = self._store.search(words, 20) if words else []
         return {
             **self._table(prefix, status, page * PAGE, PAGE),
             "status": status,
             "prefix": prefix,
             "page": page,
             "statuses": _STATUSES,
-            "q": words,
-            "hits": hits,
+            "q": query.get("q", "").strip(),
         }
+
+    def search(self, query: Query) -> dict[str, Any]:
+        """What was recorded that matches words. The first search reads everything, which takes a while."""
+        words = query.get("q", "").strip()
+        return {"q": words, "hits": self._store.search(words, 20) if words else []}
 
     def effects(self, query: Query) -> dict[str, Any]:
         """The ledger of effects, newest first: of so many runs on a page, the newest runs first."""

@@ -37,7 +37,7 @@ def api(
     library.stopped(url)
     with Inspector(url) as inspector:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        described = httpx.get(f"{inspector.base}/api/openapi.json", headers=headers).json()
+        described = httpx.get(f"{inspector.base}/api/openapi.json", headers=headers, timeout=120).json()
         schema = schemathesis.openapi.from_dict(described, config=SchemathesisConfig())
         schema.config.update(base_url=inspector.base)
         yield inspector, schema
