@@ -1,11 +1,15 @@
 """Who gets in: a token or its cookie, from our own pages, under our own name."""
 
+import socket
+
 import httpx
 import pytest
+from starlette.testclient import TestClient
 from tests.ui.conftest import TOKEN, Served, serving
 from tests.ui.runs import asking, finished
 
 import holdfast
+from holdfast.ui.server import Options, make_app, url_of
 
 
 def test_without_the_token_nothing_is_shown(served: Served) -> None:
@@ -148,3 +152,24 @@ def test_static_files_stay_in_their_folder(client: httpx.Client) -> None:
         "/static/server.py",
     ):
         assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("192.0.2.7:8080", 401),
+        ("[2001:db8::7]:8080", 401),
+        (socket.gethostname(), 401),
+        ("evil.example", 421),
+    ],
+)
+def test_a_page_for_other_machines_is_asked_for_by_address_or_name(url: str, host: str, status: int) -> None:
+    """A name that was rebound is refused. Before, ``--host 0.0.0.0`` refused everybody but this machine."""
+    app = make_app(holdfast.store(url), Options(host="0.0.0.0", token=TOKEN, certificate="c.pem"), 8080)
+    assert TestClient(app).get("/", headers={"host": host}).status_code == status
+
+
+def test_the_address_of_a_page_for_other_machines_can_be_opened() -> None:
+    """0.0.0.0 is no place to go to."""
+    options = Options(host="0.0.0.0", token=TOKEN, certificate="c.pem")
+    assert url_of(options, 8080) == f"https://{socket.gethostname()}:8080/"

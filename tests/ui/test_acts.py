@@ -2,7 +2,9 @@
 
 import os
 import sys
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -10,7 +12,9 @@ from tests.ui.conftest import serving
 from tests.ui.runs import asking, finished, in_doubt, pay
 
 import holdfast
+from holdfast.core.lineage.later_effects import REPEATS
 from holdfast.ui.acts import ACTS
+from holdfast.views.rewind_cost import cost_behind, then_words
 
 
 def do(client: httpx.Client, act: str, **given: object) -> dict[str, str]:
@@ -281,7 +285,9 @@ def test_resume_starts_the_program_again(url: str, tmp_path: Path) -> None:
             for line in answer.iter_lines():
                 if '"status":"finished"' in line:
                     break
+        acts = client.get("/api/people?run=again").json()["acts"]
     assert holdfast.store(url).get("again").status == "finished"
+    assert ("ada", "resumed") in [(act["by"], act["what"]) for act in acts]
 
 
 def test_a_resume_that_is_refused_says_why(url: str) -> None:
@@ -354,3 +360,23 @@ def test_a_stopped_call_is_said_to_be_the_same(client: httpx.Client, url: str) -
     assert 'data-how="same"' in client.get("/run/edited?part=needs").text
     do(client, "resolve", run="edited", step=effect.id, how="same", asked=stopped[0].key)
     assert holdfast.store(url).stopped_calls("edited")[0].pending == "same"
+
+
+@pytest.mark.parametrize("act", ["fork", "rewind"])
+def test_the_consequences_are_those_of_what_was_chosen(client: httpx.Client, url: str, act: str) -> None:
+    """Before, they were always those of the first choice."""
+    finished(url)
+    told = {how: form(client, act, run="done", at="before", effects=how) for how in REPEATS}
+    told[""] = form(client, act, run="done", at="before")
+    assert told[""] == told[REPEATS[0]]
+    assert len({*told.values()}) == len(REPEATS)
+    for how in REPEATS:
+        assert then_words(cost_of(url), how) in unescape(told[how])
+    assert client.get(f"/act/{act}?run=done&at=before&effects=odd").status_code == 400
+
+
+def cost_of(url: str) -> Any:
+    store = holdfast.store(url)
+    seq = store.locate("done@before")[1]
+    [(_, line)] = cost_behind("done", seq, (), store.events).all_effects()
+    return line

@@ -9,9 +9,10 @@ import httpx
 import pytest
 from tests.support.stores import over_shared_stores
 from tests.ui.conftest import Served, serving
-from tests.ui.runs import finished
+from tests.ui.runs import asking, finished
 
 import holdfast
+from holdfast.ui.live import _newest
 
 
 def messages(answer: httpx.Response) -> Iterator[tuple[str, str, Any]]:
@@ -135,3 +136,15 @@ def test_a_compacted_journal_is_followed_too(client: httpx.Client, url: str) -> 
     assert [data["seq"] for kind, _, data in got if kind == "event"] == wanted
     pages = client.get("/api/events?run=long&limit=500").json()["events"]
     assert [line["seq"] for line in pages] == wanted[: len(pages)]
+
+
+def test_an_old_run_that_changes_is_told_too(url: str) -> None:
+    """Before, only the newest 200 runs were looked at: one that was resumed behind them stayed as it was."""
+    asking(url, "the-oldest")
+    for number in range(210):
+        with holdfast.run(f"run-{number}", store=url) as run:
+            run.finish(number)
+    store = holdfast.store(url)
+    _, before = _newest(store)
+    store.cancel("the-oldest", by="ada")
+    assert _newest(store)[1] != before

@@ -17,6 +17,7 @@ from tests.ui.runs import asking, finished, in_doubt
 import holdfast
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
+from holdfast.ui.pages import Pages
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import RunPage
 
@@ -84,7 +85,7 @@ def test_every_part_of_a_killed_run(killed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/runs", "/effects", "/memory", "/diff", "/runs?q=money", "/memory?q=x"]
+    "path", ["/", "/runs", "/effects", "/memory", "/diff", "/runs?q=money", "/search?q=money", "/memory?q=x"]
 )
 def test_every_page_of_an_empty_store_and_of_a_full_one(client: httpx.Client, url: str, path: str) -> None:
     """With its part, which is what changes in it."""
@@ -178,7 +179,14 @@ def test_hostile_text_is_text(client: httpx.Client, url: str) -> None:
         run.model(PRINTABLE, lambda _: answer, {"messages": [{"role": "user", "content": HOSTILE}]})
         run.finish(HOSTILE)
     paths = ["/", "/runs", "/run/hostile", *(f"/run/hostile?part={part}" for part in PARTS)]
-    for path in [*paths, "/runs?q=alert", "/diff?a=hostile@2&b=hostile@3", "/runs?prefix=<script>"]:
+    for path in [
+        *paths,
+        "/runs?q=alert",
+        "/search?q=alert",
+        "/search?q=alert&part=1",
+        "/diff?a=hostile@2&b=hostile@3",
+        "/runs?prefix=<script>",
+    ]:
         text = client.get(path).text
         assert "<script>alert" not in text, path
         assert str(7919 * 7907) not in text, path  # a template would have worked it out; no clock shows that
@@ -306,3 +314,51 @@ def test_a_journal_is_read_once_for_all_parts_of_a_page(url: str) -> None:
     read.clear()
     page.part("busy", "rows", {})
     assert sum(read) < 10
+
+
+def test_the_ledger_has_the_effects_of_every_run(url: str) -> None:
+    """Page by page. Before, it ended at the newest 50 runs, read them at each look, and asked their endpoints."""
+    finished(url, "the-oldest")
+    for number in range(60):
+        with holdfast.run(f"run-{number}", store=url) as run:
+            run.finish(number)
+    read: list[str] = []
+
+    class Counting(Relay):
+        def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            if verb.__name__ == "read_events":
+                read.append(str(args[0]))
+            return verb(*args, **kwargs)
+
+    store = holdfast.Store(Counting(open_store(url)))
+    pages = Pages(store, Records(store))
+    first = pages.effects({})
+    assert (first["effects"], first["has_more"]) == ([], True)
+    older = pages.effects({"page": "1"})
+    assert ([line.run for line in older["effects"]], older["has_more"]) == (["the-oldest"], False)
+    assert older["effects"][0].settled == "its call returned"
+    read.clear()
+    assert pages.effects({"page": "1"}) == older
+    assert not read
+
+
+def test_a_store_of_a_newer_holdfast_under_an_open_page(
+    client: httpx.Client, url: str, tmp_path: Path
+) -> None:
+    """A newer one was put in its place: every page, part and stream says so, and what to do."""
+    finished(url)
+    assert client.get("/run/done").status_code == 200
+    file, newer = Path(url.removeprefix("sqlite:///")), tmp_path / "newer.db"
+    connection = apsw.Connection(str(file))
+    connection.execute("VACUUM INTO ?", (str(newer),))
+    connection.close()
+    connection = apsw.Connection(str(newer))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    newer.replace(file)
+    for path in ("/", "/run/done", "/run/done?part=rows", "/live", "/live?run=done", "/api/runs"):
+        with client.stream("GET", path) as answer:
+            assert answer.status_code >= 400, path
+            assert str(file) in answer.read().decode(), path
+    refused = client.post("/api/acts/pin", json={"run": "done", "at": "before"})
+    assert refused.status_code >= 400

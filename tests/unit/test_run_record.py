@@ -1,8 +1,9 @@
 """A run as a flight recorder, fed event by event: the same as at once, and bounded however long it is."""
 
 import holdfast
+from holdfast.views.effects_ledger import effect_lines
 from holdfast.views.flight_recorder import flight_recorder
-from holdfast.views.run_record import RunRecord
+from holdfast.views.run_record import RunRecord, call_words
 
 
 def a_run(url: str, steps: int = 5) -> None:
@@ -77,3 +78,69 @@ def test_many_attempts_are_not_all_drawn() -> None:
     assert [lane.number for lane in picture.lanes][-1] == 20
     assert [life.replayed for life in lives] == list(range(20))
     assert all(life.words.startswith("failed") for life in lives)
+
+
+def record_of(store: holdfast.Store, run: str) -> RunRecord:
+    record = RunRecord(run, borrowed_seq=store.past(run).origin_seq)
+    record.add(store.events(run))
+    return record
+
+
+def test_a_fork_and_a_rewind_from_the_middle_of_an_attempt_are_no_deaths() -> None:
+    """What was borrowed or cut ended there on purpose. Before, the page of a new fork said that it had died."""
+    url = "memory://forked"
+    a_run(url)
+    store = holdfast.store(url)
+    store.fork("r@3", as_="fork")
+    assert [life.how for life in record_of(store, "fork").lives(store.get("fork"))] == ["forked"]
+    with holdfast.run("fork", store=url) as run:
+        run.step("work", str, 0)
+        run.finish(1)
+    lives = record_of(store, "fork").lives(store.get("fork"))
+    assert [(life.how, life.mood) for life in lives] == [("forked", "plain"), ("finished", "plain")]
+    assert lives[0].ended_at is not None
+    store.rewind("r@2")
+    rewound = record_of(store, "r")
+    assert [life.how for life in rewound.lives(store.get("r"))] == ["rewound"]
+    assert not rewound.breaks()
+    assert rewound.unseen_end(store.get("r")) is None
+
+
+def test_a_model_call_is_known_by_what_it_was_asked() -> None:
+    """Its name alone does not tell the calls of a loop apart: ``died inside ask “Explain FR”``."""
+    url = "memory://asked"
+    request = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Explain FR"}]}
+
+    def fail(request: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        with holdfast.run("r", store=url) as run:
+            run.model("ask", fail, request)
+    except KeyboardInterrupt:
+        pass
+    store = holdfast.store(url)
+    record = record_of(store, "r")
+    [step] = record.steps(store.get("r"))
+    assert step.arguments == "“Explain FR” · gpt-4o, 1 message"
+    assert call_words(step) == "ask “Explain FR”"
+
+
+def test_effects_that_the_program_has_not_asked_for() -> None:
+    """A run that finished without one says so, as a run does that stopped before it; a new attempt asks anew."""
+    url = "memory://unclaimed"
+    for who in ("Ada", None):
+        try:
+            with holdfast.run("r", store=url) as run:
+                if who is None:
+                    run.finish(1)
+                else:
+                    run.once("pay", str.upper, who)
+                    raise RuntimeError("again")
+        except RuntimeError:
+            pass
+    store = holdfast.store(url)
+    record = record_of(store, "r")
+    assert record.unclaimed == record.once_calls
+    [line] = effect_lines("r", record.steps(store.get("r")), record.keys, record.unclaimed)
+    assert (line.claimed, line.settled) == ("no", "its call returned")

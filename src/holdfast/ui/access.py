@@ -8,6 +8,7 @@ come from our own pages, and nothing is loaded from elsewhere. What a model wrot
 
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from secrets import compare_digest, token_urlsafe
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -28,6 +29,8 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
+ANY_ADDRESS: Final = "*"
+"""Among the hosts: any address, for a server that listens on all of its machine's."""
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _UNKNOWN: Final = (
     "This page needs the token that `holdfast ui` printed.\n"
@@ -69,13 +72,18 @@ class Access:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self._hosts is not None and _name(host) not in self._hosts:
+        if self._hosts is not None and not self._is_ours(_name(host)):
             return PlainTextResponse(f"this server is not {_shown(host)}\n", 421)
         if scope["method"] not in _SAFE and not _is_own(headers, host):
             return PlainTextResponse("this request came from another site, and was refused\n", 403)
         if scope["path"].startswith("/static/"):
             return None
         return self._admission(scope, headers)
+
+    def _is_ours(self, name: str) -> bool:
+        assert self._hosts is not None
+        # An address cannot be rebound: only a name can lead to us without our knowing it.
+        return name in self._hosts or (ANY_ADDRESS in self._hosts and _is_address(name))
 
     def _admission(self, scope: Scope, headers: Headers) -> Response | None:
         given = headers.get("authorization", "").removeprefix("Bearer ")
@@ -119,6 +127,14 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_own(headers: Headers, host: str) -> bool:

@@ -9,17 +9,19 @@ from typing import Any, Final
 
 from holdfast.api.store.store import Store
 from holdfast.errors import Misuse, UnknownPoint
+from holdfast.model.fork_edits import Editable
 from holdfast.model.named_tuple import NamedTuple
+from holdfast.ui import json_answers as answers
 from holdfast.ui.pages import Pages
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import effects_of
 from holdfast.views.acts import act_lines
 from holdfast.views.artifacts import artifact_lines
-from holdfast.views.diff import arrange_diff
-from holdfast.views.event_detail import event_detail
+from holdfast.views.diff import DiffPage, arrange_diff
+from holdfast.views.event_detail import EventDetail, event_detail
 from holdfast.views.json_shape import as_plain
 from holdfast.views.lineage import branch_lines
-from holdfast.views.resume_plan import Launch, arrange
+from holdfast.views.resume_plan import Launch, ResumeLines, arrange
 from holdfast.views.runs import run_line
 from holdfast.views.timeline import Timeline
 
@@ -71,7 +73,7 @@ class JsonApi:
                 raise Misuse(problem=f"{one.name} is no number", advice="use a whole number from 0")
         return as_plain(endpoint.answer(self, query))
 
-    def runs(self, query: Query) -> Any:
+    def runs(self, query: Query) -> answers.Runs:
         statuses = [query["status"]] if query.get("status") else []
         limit = _number(query, "limit", 50, _RUNS_MAX)
         found = self._store.overview(
@@ -79,7 +81,7 @@ class JsonApi:
         )
         return {"store": self._store.url, "runs": [run_line(one, now=self._store.now()) for one in found]}
 
-    def run(self, query: Query) -> Any:
+    def run(self, query: Query) -> answers.Run:
         run = query["run"]
         look = self._records.look(run)
         return {
@@ -89,7 +91,7 @@ class JsonApi:
             "rows": len(look.record),
         }
 
-    def rows(self, query: Query) -> Any:
+    def rows(self, query: Query) -> answers.Rows:
         look = self._records.look(query["run"])
         first, number = _number(query, "from", 0), _number(query, "limit", 100, _ROWS_MAX)
         in_doubt = {doubt.key for doubt in look.doubts}
@@ -99,7 +101,7 @@ class JsonApi:
             "total": len(look.record),
         }
 
-    def events(self, query: Query) -> Any:
+    def events(self, query: Query) -> answers.Events:
         run, after = query["run"], _number(query, "after", 0)
         number = _number(query, "limit", 100, _EVENTS_MAX)
         events = self._store.events(run, after_seq=after, upto_seq=after + number)
@@ -108,17 +110,17 @@ class JsonApi:
             events = self._store.events(run, after_seq=after)[:number]
         return {"events": Timeline().lines(events), "head": head}
 
-    def event(self, query: Query) -> Any:
+    def event(self, query: Query) -> EventDetail:
         run, seq = query["run"], _number(query, "seq", 0)
         found = self._store.events(run, after_seq=seq - 1, upto_seq=seq, whole=True) if seq else []
         if not found:
             raise UnknownPoint(run=run, what=f"event #{seq}", last_point=0, head=self._store.get(run).head)
         return event_detail(run, found[0], self._store.content(found[0]))
 
-    def checkpoints(self, query: Query) -> Any:
+    def checkpoints(self, query: Query) -> answers.Checkpoints:
         return {"checkpoints": self._records.look(query["run"]).record.checkpoints}
 
-    def state(self, query: Query) -> Any:
+    def state(self, query: Query) -> answers.State:
         run = query["run"]
         look = self._records.look(run)
         lines = [line for line in look.record.checkpoints if line.kept]
@@ -129,24 +131,24 @@ class JsonApi:
         event = self._store.events(run, after_seq=found.seq - 1, upto_seq=found.seq, whole=True)[0]
         return {"checkpoint": found, "state": self._store.content(event).get("state")}
 
-    def needs(self, _: Query) -> Any:
+    def needs(self, _: Query) -> answers.Needs:
         return {"needs": self._pages.needs()}
 
-    def effects(self, query: Query) -> Any:
-        return {"effects": effects_of(self._store, self._records.look(query["run"]))}
+    def effects(self, query: Query) -> answers.Effects:
+        return {"effects": effects_of(self._records.look(query["run"]))}
 
-    def plan(self, query: Query) -> Any:
+    def plan(self, query: Query) -> ResumeLines:
         return arrange(self._store.resume_plan(query["run"]), Launch((), "", {}))
 
-    def artifacts(self, query: Query) -> Any:
+    def artifacts(self, query: Query) -> answers.Artifacts:
         return {"artifacts": artifact_lines(self._store.artifacts(query["run"]))}
 
-    def lineage(self, query: Query) -> Any:
+    def lineage(self, query: Query) -> answers.Lineage:
         tree = self._store.lineage(query["run"])
         statuses = {name: self._store.get(name).status for name in tree.names()}
         return {"tree": branch_lines(tree, statuses, self._store.givers())}
 
-    def people(self, query: Query) -> Any:
+    def people(self, query: Query) -> answers.People:
         run, store = query["run"], self._store
         record = self._records.look(run).record
         labels = store.labels(run)
@@ -155,17 +157,17 @@ class JsonApi:
             "labels": labels,
         }
 
-    def editable(self, query: Query) -> Any:
+    def editable(self, query: Query) -> Editable:
         return self._store.editable(query["place"])
 
-    def diff(self, query: Query) -> Any:
+    def diff(self, query: Query) -> DiffPage:
         return arrange_diff(self._store.diff(query["a"], query["b"]))
 
-    def context(self, query: Query) -> Any:
+    def context(self, query: Query) -> answers.Context:
         made = self._store.context(query["run"])
         return {"run": query["run"], "text": str(made)}
 
-    def search(self, query: Query) -> Any:
+    def search(self, query: Query) -> answers.Hits:
         return {"hits": self._store.search(query["q"], _number(query, "limit", 10, 100))}
 
 

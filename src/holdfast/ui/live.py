@@ -15,6 +15,7 @@ from orjson import dumps
 
 from holdfast.api.store.store import Store
 from holdfast.errors import HoldfastError, Misuse
+from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Cursor
 from holdfast.views.json_shape import as_plain
@@ -27,7 +28,8 @@ _WAIT_S: Final = 1.0
 _BATCH: Final = 200
 _STILL_S: Final = 15.0
 """A comment is sent at least this often, so that a connection that is gone is noticed."""
-_NEWEST: Final = 200
+_WAITED_FOR: Final = 20
+"""How many idle runs wake a follower at once, the newest; others are seen when it looks again."""
 _FOLLOWERS_MAX: Final = 64
 
 
@@ -147,8 +149,9 @@ def _wait(store: Store, cursors: dict[str, Cursor]) -> bool:
 
 
 def _newest(store: Store) -> tuple[dict[str, Cursor], object]:
-    infos = store.runs(limit=_NEWEST)
-    cursors = {info.run: store.cursor(info.run) for info in infos[:20]}
+    infos = store.runs(limit=RUN_PAGE_MAX)
+    busy = [info for info in infos[_WAITED_FOR:] if info.holder == "alive"]
+    cursors = {info.run: store.cursor(info.run) for info in (*infos[:_WAITED_FOR], *busy[:_WAITED_FOR])}
     return cursors, tuple((info.run, info.status, info.head, info.lease.fence) for info in infos)
 
 

@@ -1,10 +1,12 @@
 """The description of the HTTP API, made from its tables of endpoints and acts."""
 
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from holdfast._version import __version__
 from holdfast.ui.acts import ACTS, Act
 from holdfast.ui.json_api import ENDPOINTS, Endpoint, Parameter
+from holdfast.ui.json_schema import Schemas
+from holdfast.views.timeline import Line
 
 _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 _REFUSALS: Final = {
@@ -23,7 +25,9 @@ _DENIALS: Final = {
 
 def openapi() -> dict[str, Any]:
     """The description of the API, as OpenAPI 3.1."""
-    paths = {f"/api/{name}": {"get": _read(name, endpoint)} for name, endpoint in ENDPOINTS.items()}
+    schemas = Schemas()
+    paths = {f"/api/{name}": {"get": _read(name, endpoint, schemas)} for name, endpoint in ENDPOINTS.items()}
+    paths["/live"] = {"get": _live(schemas)}
     paths |= {f"/api/acts/{name}": {"post": _act(name, act)} for name, act in ACTS.items()}
     problem = {
         "type": "object",
@@ -34,7 +38,7 @@ def openapi() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Holdfast inspector", "version": __version__},
         "components": {
-            "schemas": {"Problem": problem},
+            "schemas": {"Problem": problem, **schemas.named},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
@@ -42,12 +46,44 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _read(name: str, endpoint: Endpoint) -> dict[str, Any]:
+def _read(name: str, endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    shape = schemas.of(get_type_hints(endpoint.answer)["return"])
     return {
         "operationId": name,
         "summary": endpoint.about,
         "parameters": [_parameter(one) for one in endpoint.parameters],
-        "responses": {"200": _json_answer(endpoint.about, {"type": "object"}), **_errors()},
+        "responses": {"200": _json_answer(endpoint.about, shape), **_errors()},
+    }
+
+
+def _live(schemas: Schemas) -> dict[str, Any]:
+    """The stream. Its messages are named: OpenAPI has no words for them, so that the description says it."""
+    event = schemas.of(Line)
+    run = Parameter("run", about="Only this run, event by event. Without it: that something has changed.")
+    after = Parameter("after", "integer", about="The seq of the last event that you have.")
+    last = {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+$"},
+        "description": "The id of the last message that you have got. It counts more than `after`.",
+    }
+    return {
+        "operationId": "live",
+        "summary": "What happens, as it happens, as server-sent events. It goes on until you leave.",
+        "description": (
+            "Of a run: `event` has an event as data, and an id; `status` has the run's status. Of the store: "
+            "`changed` says that runs have changed. `gone` says why there is no more. A client that comes "
+            "back with `Last-Event-ID` gets everything that it has missed, each event once."
+        ),
+        "parameters": [_parameter(run), _parameter(after), last],
+        "responses": {
+            "200": {
+                "description": "The messages.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": event}},
+            },
+            **_errors(),
+        },
     }
 
 

@@ -1,24 +1,28 @@
 """The pages about all runs: what needs a person, the table of runs, the ledger, searches, memory, diffs."""
 
 from collections.abc import Mapping
+from itertools import count
 from threading import Lock
 from typing import Any, Final
 
 from holdfast.api.store.store import Store
 from holdfast.core.reports.progress import Overview
 from holdfast.errors import Corrupt, Misuse
+from holdfast.model.run_info import RunInfo
 from holdfast.ui.records import Records
 from holdfast.ui.run_page import effects_of, needs_of
 from holdfast.views.activity import Activity, activity
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import arrange_diff, loop_first
-from holdfast.views.needs import NeedLine, RunNeeds, need_lines, needs_person
+from holdfast.views.effects_ledger import EffectLine
+from holdfast.views.needs import NeedLine, RunNeeds, is_calm, need_lines, needs_person
 from holdfast.views.run_record import saved_words
 from holdfast.views.runs import RunLine, damaged, position_words, run_line
 
 PAGE: Final = 50
-_NEEDS_RUNS_MAX: Final = 500
-"""How many runs are looked at for what needs a person: the newest."""
+_EVERY_RUN: Final = 10**9
+_SOUND_RUNS_MAX: Final = 500
+"""How many runs that are over are read to see whether they are damaged: the newest."""
 _ACTIVITY_EVENTS_MAX: Final = 20_000
 _ACTIVITIES_KEPT: Final = 2_000
 _LEDGER_RUNS: Final = 50
@@ -45,13 +49,34 @@ class Pages:
     def __init__(self, store: Store, records: Records) -> None:
         self._store, self._records = store, records
         self._activities: dict[str, tuple[int, Activity]] = {}
-        self._lock = Lock()
+        self._lock, self._needs_lock = Lock(), Lock()
+        self._ledger: dict[str, tuple[object, list[EffectLine]]] = {}
+        self._seen: dict[str, tuple[object, Overview | None]] = {}
 
     def needs(self) -> list[NeedLine]:
-        """What needs a person, in the newest runs."""
-        now = self._store.now()
-        looks = self._store.overview(limit=_NEEDS_RUNS_MAX)
-        return need_lines(self._needs_of(one) for one in looks if needs_person(run_line(one, now=now)))
+        """What needs a person, in all runs."""
+        with self._needs_lock:  # of several pages that ask at once, one reads the journals
+            found = [one for _, one in self._seen_runs().values() if one is not None]
+        return need_lines(map(self._needs_of, found))
+
+    def _seen_runs(self) -> dict[str, tuple[object, Overview | None]]:
+        """Each run as of its last change, if it may need a person. Only what has changed is read."""
+        before, now, number = self._seen, self._store.now(), count()
+        seen: dict[str, tuple[object, Overview | None]] = {}
+
+        def is_new(info: RunInfo) -> bool:
+            known = before.get(info.run)
+            if next(number) >= _SOUND_RUNS_MAX and is_calm(info.status):
+                known = _stamp(info), None
+            if known is None or known[0] != _stamp(info):
+                return True
+            seen[info.run] = known
+            return False
+
+        for one in self._store.overview(limit=_EVERY_RUN, which=is_new):
+            seen[one.info.run] = _stamp(one.info), one if needs_person(run_line(one, now=now)) else None
+        self._seen = seen
+        return seen
 
     def _needs_of(self, overview: Overview) -> RunNeeds:
         try:
@@ -70,34 +95,61 @@ class Pages:
             raise Misuse(
                 problem=f"no run has the status {status[:40]!r}", advice=f"use {', '.join(_STATUSES)}"
             )
-        page = int(query["page"]) if query.get("page", "").isdecimal() else 0
-        words = query.get("q", "").strip()
-        hits = self._store.search(words, 20) if words else []
+        page = _page(query)
         return {
             **self._table(prefix, status, page * PAGE, PAGE),
             "status": status,
             "prefix": prefix,
             "page": page,
             "statuses": _STATUSES,
-            "q": words,
-            "hits": hits,
+            "q": query.get("q", "").strip(),
         }
 
+    def search(self, query: Query) -> dict[str, Any]:
+        """What was recorded that matches words. The first search reads everything, which takes a while."""
+        words = query.get("q", "").strip()
+        return {"q": words, "hits": self._store.search(words, 20) if words else []}
+
     def effects(self, query: Query) -> dict[str, Any]:
-        """The ledger of effects: of the newest runs, newest first."""
-        lines, unread = [], []
-        for info in self._store.runs(limit=_LEDGER_RUNS, prefix=query.get("prefix", "")):
+        """The ledger of effects, newest first: of so many runs on a page, the newest runs first."""
+        prefix, page = query.get("prefix", ""), _page(query)
+        lines: list[EffectLine] = []
+        unread = []
+        infos = self._store.runs(limit=_LEDGER_RUNS + 1, skip=page * _LEDGER_RUNS, prefix=prefix)
+        for info in infos[:_LEDGER_RUNS]:
             if info.status == "importing":
                 continue
-            if info.status == "damaged" or info.head > _ACTIVITY_EVENTS_MAX:
+            found = self._effects_of(info)
+            if found is None:
                 unread.append(info.run)
-                continue
-            try:
-                lines += effects_of(self._store, self._records.look(info.run))
-            except Corrupt:  # that run's own page says what is wrong with it
-                unread.append(info.run)
+            else:
+                lines += found
         lines.sort(key=lambda line: line.started_at, reverse=True)
-        return {"effects": lines[:500], "unread": unread, "prefix": query.get("prefix", "")}
+        return {
+            "effects": lines,
+            "unread": unread,
+            "prefix": prefix,
+            "page": page,
+            "has_more": len(infos) > _LEDGER_RUNS,
+        }
+
+    def _effects_of(self, info: RunInfo) -> list[EffectLine] | None:
+        """The effects of a run, read again only if it has changed; None if they cannot be read here."""
+        with self._lock:
+            known = self._ledger.get(info.run)
+        if known is not None and known[0] == _stamp(info):
+            return known[1]
+        if info.status == "damaged" or info.head > _ACTIVITY_EVENTS_MAX:
+            return None
+        try:
+            made = effects_of(self._records.look(info.run))
+        except Corrupt:  # that run's own page says what is wrong with it
+            return None
+        with self._lock:
+            if len(self._ledger) >= _ACTIVITIES_KEPT:
+                self._ledger.clear()
+            self._ledger[info.run] = _stamp(info), made
+        return made
 
     def memory(self, query: Query) -> dict[str, Any]:
         """The facts of the store: the newest, or those that match."""
@@ -160,6 +212,16 @@ class Pages:
                 self._activities.clear()
             self._activities[info.run] = info.head, made
         return made
+
+
+def _page(query: Query) -> int:
+    text = query.get("page", "")
+    return int(text) if text.isdecimal() and len(text) <= 9 else 0
+
+
+def _stamp(info: RunInfo) -> object:
+    """What differs once a run has changed, or its holder has died."""
+    return info.created_at, info.head, info.status, info.holder
 
 
 def _parent(run: str, shown: set[str]) -> str:

@@ -23,7 +23,7 @@ from holdfast.views.artifacts import artifact_lines, version_lines
 from holdfast.views.checkpoints import checkpoint_lines
 from holdfast.views.conversation import conversation, messages_of
 from holdfast.views.cost import marked_cost
-from holdfast.views.effects_ledger import effect_lines
+from holdfast.views.effects_ledger import EffectLine, effect_lines
 from holdfast.views.event_detail import event_detail
 from holdfast.views.flight_recorder import ChildSpan, flight_recorder, scale_of
 from holdfast.views.in_doubt import doubt_line
@@ -256,7 +256,7 @@ class RunPage:
 
     def effects(self, look: Look, _: Query) -> dict[str, Any]:
         """The ledger of effects."""
-        return {"effects": effects_of(self._store, look)}
+        return {"effects": effects_of(look)}
 
     def plan(self, look: Look, _: Query) -> dict[str, Any]:
         """What starting the run again would do."""
@@ -353,36 +353,35 @@ def needs_of(store: Store, overview: Overview) -> RunNeeds:
     if view is None:
         return RunNeeds(line)
     # Each of these reads the journal once more, so they are asked only where the fold has seen some.
-    run = line.run
+    run, error = line.run, _last_error(store, overview)
     return RunNeeds(
         line,
         [doubt_line(doubt, view) for doubt in store.doubts(run)] if overview.in_doubt else [],
         store.stopped_calls(run) if DRIFT.of(view).stops else [],
         store.questions(run) if line.open_questions else [],
-        _last_error(store, overview),
+        failure_line(error),
+        str((error or {}).get("type", "")),
     )
 
 
-def effects_of(store: Store, look: Look) -> list[Any]:
+def effects_of(look: Look) -> list[EffectLine]:
     """The effects of a run, with what the program has not asked for since it was started."""
-    run, record = look.info.run, look.record
-    unclaimed: set[str] = set()
-    if look.info.holder != "alive" and look.info.status not in {"finished", "cancelled", "sealed"}:
-        unclaimed = {effect.key for effect in store.resume_plan(run).unclaimed}
-    in_doubt = {doubt.key for doubt in look.doubts}
-    return effect_lines(run, record.steps(look.info, in_doubt), record.keys, unclaimed)
+    record, in_doubt = look.record, {doubt.key for doubt in look.doubts}
+    return effect_lines(look.info.run, record.steps(look.info, in_doubt), record.keys, record.unclaimed)
 
 
-def _last_error(store: Store, overview: Overview) -> str:
+def _last_error(store: Store, overview: Overview) -> dict[str, Any] | None:
+    """The error that ended the last attempt, as it is recorded."""
     view = overview.view
     if view is None or overview.info.holder == "alive":
-        return ""
+        return None
     for event in reversed(store.events(overview.info.run, after_seq=max(0, view.head - 200))):
         if event.kind == Kind.ATTEMPT_ENDED:
-            return failure_line(contents_of(event.body).get("error"))
+            found: dict[str, Any] | None = contents_of(event.body).get("error")
+            return found
         if event.kind in {Kind.ATTEMPT_STARTED, Kind.ATTEMPT_CRASHED}:
-            return ""
-    return ""
+            break
+    return None
 
 
 def _budget(overview: Overview) -> list[str]:

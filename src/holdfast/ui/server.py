@@ -34,7 +34,7 @@ from holdfast.errors import (
     UnknownStep,
 )
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.ui.access import Access
+from holdfast.ui.access import ANY_ADDRESS, Access
 from holdfast.ui.acts import Actor, act_named, checked
 from holdfast.ui.html import environment, static_url
 from holdfast.ui.json_api import JsonApi
@@ -45,6 +45,7 @@ from holdfast.ui.records import Records
 from holdfast.ui.run_page import RunPage
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - `holdfast ui` refuses it without a token and TLS
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _SHUTDOWN_S: Final = 1
 _NOT_THERE: Final = (UnknownRun, UnknownPoint, UnknownQuestion, UnknownStep)
@@ -83,7 +84,7 @@ class Inspector:
 
     def _common(self) -> dict[str, Any]:
         return {
-            "store_url": self.store.url,
+            "store_url": self.store.url.removeprefix("sqlite:///"),
             "read_only": self.options.read_only,
             "person": self.options.person,
             "now": self.store.now(),
@@ -96,6 +97,7 @@ class Inspector:
         maker: Callable[[Mapping[str, str]], dict[str, Any]] = getattr(self.pages, name)
 
         def handler(request: Request) -> Response:
+            check_there(self.store)
             query = dict(request.query_params)
             template = f"{name}_part.html" if query.pop("part", "") else f"{name}.html"
             return self.show(template, nav=name, query=query, path=_path(request), **maker(query))
@@ -104,6 +106,7 @@ class Inspector:
 
     def run(self, request: Request) -> Response:
         """The page of a run, or one part of it."""
+        check_there(self.store)
         run, query = request.path_params["run"], dict(request.query_params)
         part = query.pop("part", "")
         if part:
@@ -139,11 +142,13 @@ class Inspector:
         name = request.path_params["name"]
         if name == "openapi.json":
             return _as_json(openapi())
+        check_there(self.store)
         return _as_json(self.json.get(name, dict(request.query_params)))
 
     def act_form(self, request: Request) -> Response:
         """The form of an act, with what the act would do."""
         name, given = request.path_params["act"], dict(request.query_params)
+        check_there(self.store)
         if name == "more":
             return self.show("act_more.html", run=given.get("run", ""))
         return self.show("act.html", form=act_named(name).form(self.store, given))
@@ -170,6 +175,7 @@ class Inspector:
         except JSONDecodeError as error:
             raise Misuse(problem=f"the body is not JSON: {error.msg}", advice='send {"run": …}') from None
         actor = Actor(self.options.person, self.options.store_option)
+        await run_in_threadpool(check_there, self.store)  # what is written to a file that is gone, is gone
         done = await run_in_threadpool(act_named(name).do, self.store, given, actor)
         return _as_json({"told": done.told, "go": quote(done.go)})
 
@@ -207,13 +213,21 @@ def _told(error: Exception) -> tuple[int, str, str]:
     return 500, f"{type(error).__name__}: {error}", "the terminal of `holdfast ui` has the details"
 
 
+def names_of(host: str) -> frozenset[str]:
+    """The names under which a page that listens there may be asked for."""
+    if host not in EVERYWHERE:
+        return frozenset({host})
+    return frozenset({ANY_ADDRESS, socket.gethostname().lower(), socket.getfqdn().lower()})
+
+
 def make_app(store: Store, options: Options, port: int) -> Starlette:
     """The application, behind its access rules."""
     inspector = Inspector(store, options)
-    hosts = None if options.is_behind_proxy else LOOPBACK | {options.host}
+    hosts = None if options.is_behind_proxy else LOOPBACK | names_of(options.host)
     routes = [
         Route("/", inspector.page("home")),
         Route("/runs", inspector.page("runs")),
+        Route("/search", inspector.page("search")),
         Route("/effects", inspector.page("effects")),
         Route("/memory", inspector.page("memory")),
         Route("/diff", inspector.page("diff")),
@@ -286,8 +300,8 @@ def listen(options: Options) -> socket.socket:
 def url_of(options: Options, port: int) -> str:
     """The address to open, without the token."""
     scheme = "https" if options.certificate else "http"
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    return f"{scheme}://{host}:{port}/"
+    host = socket.gethostname() if options.host in EVERYWHERE else options.host
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def serve(store: Store, options: Options, listening: socket.socket) -> None:

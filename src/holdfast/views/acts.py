@@ -30,6 +30,7 @@ _KINDS: Final = frozenset(
 """Kinds whose ``by`` is a person. That of a promise is a run."""
 
 _WORDS: Final = {
+    "resume": "resumed",
     "prune": "pruned",
     "export": "exported",
     "handoff": "handed over",

@@ -1,12 +1,21 @@
 """The effects of runs: what was done to the outside world, once or under a key, and how it is known."""
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.run_record import call_words
 from holdfast.views.steps import StepLine
 
-EFFECTS = frozenset({"once", "idempotent"})
+EFFECTS: Final = frozenset({"once", "idempotent"})
+
+
+_SETTLED: Final = {
+    "done": "its call returned",
+    "failed": "its call raised",
+    "in_doubt": "nobody has, yet",
+    "abandoned": "given up",
+}
 
 
 class EffectLine(NamedTuple):
@@ -46,7 +55,7 @@ def effect_lines(
             call_words(step),
             step.effect,
             step.outcome,
-            step.settled,
+            step.settled or _SETTLED.get(step.outcome, ""),
             step.detail,
             step.key,
             keys.get(step.key, ""),

@@ -46,6 +46,9 @@ _NOTED: Final = frozenset(
 """Events that have a row of their own between the steps."""
 _TOLD: Final = frozenset({"thought", "decision", "discovery", "said"})
 _KEPT_CHARS: Final = 90
+_ASKED_CHARS: Final = 60
+_LEFT: Final = frozenset({"forked", "rewound"})
+"""Ends of attempts that were made afterwards, by going back to before them."""
 _PLANNED_ENDS: Final = frozenset({"finished", "parked", "interrupted", "idle", "cancelled", "in_doubt"})
 
 
@@ -118,6 +121,8 @@ class RunRecord:
         """The keys of the effects that must not happen twice."""
         self.keys: dict[str, str] = {}
         """The idempotency keys of effects, by the key of the call."""
+        self.unclaimed: set[str] = set()
+        """The keys of effects of which it is known that the last attempt has not asked for them."""
         self._counts = JournalWalk(RunInfo(run, "", 0.0, 0, Lease(), None), {})
         self._steps = StepWalk(apart=True, arguments=given_words, view_of=lambda: self._counts.view)
         self._rows: list[int | Row] = []
@@ -175,7 +180,9 @@ class RunRecord:
         """The attempts; of the last one, what its holder's state says."""
         if not self._lives or self._lives[-1].ended_at is not None:
             return list(self._lives)
-        last = self._lives[-1]
+        last = self._left_life(self._lives[-1])
+        if last.ended_at is not None:
+            return [*self._lives[:-1], last]
         if info.holder == "alive":
             return [*self._lives[:-1], last._replace(how="running", mood="busy")]
         seen_at = max(self.last_at, info.lease.beat_at if info.lease.owner else 0.0)
@@ -192,6 +199,8 @@ class RunRecord:
 
     def _add(self, event: Event) -> None:
         is_own = event.seq > self.borrowed_seq
+        if is_own and self.borrowed_seq and self._lives:
+            self._lives[-1] = self._left_life(self._lives[-1])
         if is_act(event):
             self.by_people.append(event)
         if event.kind in {Kind.ATTEMPT_CRASHED, Kind.ATTEMPT_ENDED}:
@@ -208,8 +217,26 @@ class RunRecord:
         elif event.kind == Kind.MARK and event.name in _TOLD:
             self._noted(event)
         elif event.kind in _NOTED:
+            self._left(event)
             what, detail, mood = describe(event, attempt=self._attempt)
             self._rows.append(Row("note", event.seq, event.at, self._attempt, what, detail, mood))
+
+    def _left_life(self, life: LifeLine) -> LifeLine:
+        """The attempt, ended if a fork has borrowed its beginning: it went on elsewhere, and did not die here."""
+        if life.ended_at is not None or life.seq > self.borrowed_seq:
+            return life
+        return self._ended(life, "forked", self.last_at, None)
+
+    def _left(self, event: Event) -> None:
+        """What a rewind or an edited program has left behind."""
+        fields = fields_of(event.body)
+        if event.kind == Kind.RUN_REWOUND and self._lives and self._lives[-1].ended_at is None:
+            self._lives[-1] = self._ended(self._lives[-1], "rewound", self.last_at, None)
+        elif event.kind == Kind.STEP_CLAIMED:
+            self.unclaimed.discard(event.key)
+        elif event.kind == Kind.DRIFTED and "run" not in fields:
+            never_asked = [fields["recorded"]] if fields.get("how") == "never_asked" else []
+            self.unclaimed.update(fields.get("unclaimed", never_asked))
 
     def _add_step(self, event: Event) -> None:
         before = len(self._steps.lines)
@@ -225,6 +252,7 @@ class RunRecord:
                 self.checkpoints.append(checkpoint_line(event, line.point or 0, self._attempt))
 
     def _attempt_started(self, event: Event, *, is_own: bool) -> None:
+        self.unclaimed.clear()
         self._attempt = int(fields_of(event.body)["number"])
         counted = self._counts.attempts[-1] if is_own else None
         stats = counted or AttemptStats(self._attempt, "running", event.at, None, 0, 0.0)
@@ -267,7 +295,7 @@ class RunRecord:
         call = call_words(inside[-1]) if inside else ""
         kept = next((text for line in reversed(inside) if (text := self._answers.get(line.key))), (0, ""))[1]
         words = _end_words(how, at, error)
-        mood: Mood = "plain" if not words else "doubt" if how in _PLANNED_ENDS else "bad"
+        mood: Mood = "plain" if not words or how in _LEFT else "doubt" if how in _PLANNED_ENDS else "bad"
         return life._replace(ended_at=at, how=how, words=words, mood=mood, inside=call, kept=kept)
 
     def _started(self, event: Event) -> None:
@@ -319,14 +347,20 @@ _MOODS: Final[dict[str, Mood]] = {"failed": "bad", "in_doubt": "doubt", "cut_off
 def given_words(body: dict[str, Any]) -> str:
     """The arguments of a call as a person would write them: ``country="FR"``."""
     args = body.get("args")
+    if body.get("effect") == "model" and isinstance(args, dict) and args.get("last"):
+        asked = one_line(str(args["last"]).removeprefix("user: "))
+        return f"“{asked}” · {value_line({**body, 'args': {**args, 'last': ''}}, 'args')}"
     if body.get("effect") == "model" or not isinstance(args, dict) or "args_blob" in body:
         return value_line(body, "args")
     return call_text("", args)[1:-1]
 
 
 def call_words(step: StepLine) -> str:
-    """``ask(country="FR")``; of a model call only its name, as its arguments are a conversation."""
-    return step.name if step.effect == "model" else f"{step.name}({step.arguments})"
+    """``ask(country="FR")``; of a model call the end of what it was asked: ``ask “Explain FR”``."""
+    if step.effect != "model":
+        return f"{step.name}({step.arguments})"
+    asked, quote, _ = step.arguments.rpartition("” · ")
+    return f"{step.name} {one_line(asked + quote[:1], _ASKED_CHARS)}" if quote else step.name
 
 
 def saved_words(saved_s: float, saved: ModelCost) -> str:

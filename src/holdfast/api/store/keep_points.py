@@ -75,7 +75,7 @@ class Keeping(Reading):
         return found
 
     def acts(self, run: str) -> list[ActRecord]:
-        """Who pruned the run, exported it, handed it over, or took a pin or a label back, oldest first.
+        """Who resumed, pruned, exported or handed over the run, or took a pin or a label back, oldest first.
 
         What people did otherwise is in its journal, its pins and its labels.
         """
@@ -83,6 +83,11 @@ class Keeping(Reading):
 
         self._row(run)
         return acts_of(self._port, run)
+
+    def note_resume(self, run: str, *, by: str) -> None:
+        """Record that a person starts the run's program again. Durable when it returns."""
+        self._row(run)
+        self._note(run, "resume", by, "")
 
     def _note(self, run: str, act: str, by: str, about: str) -> None:
         """Record an act that leaves no event, if a person asked for it."""

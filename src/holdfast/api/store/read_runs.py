@@ -111,14 +111,16 @@ class Reading(Places):
         statuses: Collection[str] = (),
         limit: int = RUN_PAGE_MAX,
         skip: int = 0,
+        which: Callable[[RunInfo], bool] | None = None,
     ) -> list[Overview]:
         """As ``runs``, each with its folded journal and its size. Only the journals of these runs are read.
 
         A second call through the same handle reads only what is new. A run whose journal cannot be read is
-        ``damaged`` and has no view; to find those, all journals are read.
+        ``damaged`` and has no view; to find those, all journals are read. ``which`` chooses by the row alone.
         """
-        found = list(islice(self._looks(prefix, statuses, limit, skip, keeps=True), limit))
-        self._overviews.forget_others([*(one.info.run for one in found), *self._looked])
+        looks = self._looks(prefix, statuses, limit, skip, keeps=True, which=which)
+        found = list(islice(looks, limit))
+        self._overviews.forget_oldest([*(one.info.run for one in found), *self._looked])
         return found
 
     def survey(self, *, prefix: str = "", statuses: Collection[str] = ()) -> Iterator[Overview]:
@@ -126,11 +128,20 @@ class Reading(Places):
         return self._looks(prefix, statuses, RUN_PAGE_MAX, 0, keeps=False)
 
     def _looks(
-        self, prefix: str, statuses: Collection[str], limit: int, skip: int, *, keeps: bool
+        self,
+        prefix: str,
+        statuses: Collection[str],
+        limit: int,
+        skip: int,
+        *,
+        keeps: bool,
+        which: Callable[[RunInfo], bool] | None = None,
     ) -> Iterator[Overview]:
         """The overviews of the wanted runs. Skipped runs are read only if ``damaged`` is a wanted status."""
         for row in self._rows(prefix, _FIRST_PAGE if statuses else skip + limit):
             info = self._info(row)
+            if which is not None and not which(info):
+                continue
             if statuses and info.status not in statuses and "damaged" not in statuses:
                 continue
             if skip and "damaged" not in statuses:

@@ -10,10 +10,12 @@ from typing import Any, NoReturn
 
 import click
 
+from holdfast.api.store.settle import whoami
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import (
     PlaceArgument,
+    by_option,
     child_url,
     command_builder,
     command_builder_for,
@@ -95,6 +97,7 @@ _OVER = OVER | {Status.SEALED, Status.IMPORTING, Status.QUEUED, SET_ASIDE}
     is_flag=True,
     help="Start a foreign command, and remember that you trust it.",
 )
+@by_option
 @common_options
 def command(
     *,
@@ -103,6 +106,7 @@ def command(
     dry_run: bool,
     accept: tuple[str, ...],
     trusts: bool,
+    by: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -157,6 +161,7 @@ def command(
     shown = {name: without_password(value) for name, value in environ.items()}
     plan = arrange(store.resume_plan(info.run), launch._replace(environ=shown))
     if not dry_run:
+        store.note_resume(info.run, by=by or whoami())
         render.report([Lines([[Span(_brief(plan), "dim")]])])
         store.close()
         _exec(launch)

@@ -22,7 +22,7 @@ KINDS: Final = frozenset({Kind.QUESTION_ASKED, Kind.RUN_FINISHED, Kind.ATTEMPT_E
 CRASHED: Final = "crashed"
 _OF_CHILDREN: Final = frozenset({NEEDS_PERSON, IN_DOUBT})
 """What a child reports by itself: its end is its parent's affair."""
-_STOPS: Final[dict[str, tuple[str, str]]] = {
+STOPS: Final[dict[str, tuple[str, str]]] = {
     "holdfast.errors:BudgetExceeded": (FAILED, "out-of-budget"),
     "holdfast.errors:PremiseMissing": (FAILED, "premise-missing"),
     "holdfast.errors:Poisoned": (FAILED, "poisoned"),
@@ -73,7 +73,7 @@ def _end(event: Event) -> tuple[str, str] | None:
     status = contents.get("status", contents.get("how"))
     if status == Status.PARKED:
         error: dict[str, Any] = contents.get("error") or {}
-        return _STOPS.get(str(error.get("type", "")))
+        return STOPS.get(str(error.get("type", "")))
     return _ENDS.get(str(status))
 
 

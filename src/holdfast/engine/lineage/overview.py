@@ -1,4 +1,6 @@
-"""Reads many runs again and again, for lists. It keeps each view, so the next look reads only new events.
+"""Reads many runs again and again, for lists. It keeps views, so the next look reads only new events.
+
+It keeps as many as have a bounded number of events together: those that were looked at last.
 
 Invariant: a look returns what reading everything would return. A run whose past was changed (pruned, rewound)
 is read again from its beginning.
@@ -19,6 +21,8 @@ from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
 
 _BLOBS_AT_ONCE: Final = 64
+_EVENTS_KEPT: Final = 200_000
+"""How many events the kept views may have together, beside those that the caller wants kept."""
 
 
 class Seen(NamedTuple):
@@ -73,10 +77,14 @@ class Overviews:
                 self._kept[row.run] = kept
         return Seen(kept.view, size_bytes, after_seq, new)
 
-    def forget_others(self, runs: Iterable[str]) -> None:
-        """Keep only these runs."""
+    def forget_oldest(self, but: Iterable[str]) -> None:
+        """Drop what was looked at longest ago while too much is kept, but none of these runs."""
         with self._lock:
-            self._kept = {run: self._kept[run] for run in runs if run in self._kept}
+            wanted, events = {*but}, 0
+            for run in reversed(list(self._kept)):
+                events += self._kept[run].view.head
+                if events > _EVENTS_KEPT and run not in wanted:
+                    del self._kept[run]
 
     def _size(self, row: RunRow, kept: _Kept, events: Sequence[Event]) -> int | None:
         """The bytes of the run's own events, and of the blobs that they added: each blob once, as stored."""

@@ -21,14 +21,6 @@ _MESSAGES_MAX: Final = 50
 EDITS: Final = ("state", "inputs", "message", "text", "message_json")
 """The fields with what is edited: ``message`` says which one, and one of the last two what it is to be."""
 
-_EFFECTS: Final = Field(
-    "effects",
-    "An effect from after the point that the program makes again: answer it from the record, ask, or make it",
-    "choice",
-    REPEATS[0],
-    words(*REPEATS),
-)
-
 
 def behind(store: Store, place: str, effects: str, verb: str) -> tuple[str, ...]:
     """What lies behind a place, in sentences."""
@@ -42,6 +34,11 @@ def behind(store: Store, place: str, effects: str, verb: str) -> tuple[str, ...]
     told = told or [f"Nothing was recorded behind {place}."]
     told += [f"{run}: {call_words(line)}: {then_words(line, effects)}" for run, line in cost.all_effects()]
     return tuple(told)
+
+
+def _effects_field(given: Given) -> Field:
+    label = "An effect from after the point that the program makes again: answer it from the record, ask, or make it"
+    return Field("effects", label, "choice", _effects(given), words(*REPEATS), refills=True)
 
 
 def _effects(given: Given) -> Any:
@@ -66,12 +63,12 @@ def fork_form(store: Store, given: Given) -> Form:
             Field("run", "", "hidden", run_of(given)),
             Field("at", "Point, label or #event", "text", given.get("at", ""), refills=True),
             Field("name", "Name of the new run", "text", given.get("name") or name),
-            _EFFECTS,
+            _effects_field(given),
             *_edit_fields(store.editable(place), given),
             _override_field(store, given),
         ),
         (
-            *behind(store, place, REPEATS[0], "does without"),
+            *behind(store, place, _effects(given), "does without"),
             f"{run_of(given)} stays as it is. Nothing is copied.",
         ),
         "Fork",
@@ -229,10 +226,13 @@ def rewind_form(store: Store, given: Given) -> Form:
         (
             Field("run", "", "hidden", run_of(given)),
             Field("at", "", "hidden", given.get("at", "")),
-            _EFFECTS,
+            _effects_field(given),
             Field("files", "Restore the run's files as of that point", "check"),
         ),
-        (*behind(store, place, REPEATS[0], "throws away"), "What came after the point is kept as a fork."),
+        (
+            *behind(store, place, _effects(given), "throws away"),
+            "What came after the point is kept as a fork.",
+        ),
         "Rewind",
         is_grave=True,
     )

@@ -137,7 +137,7 @@ def resume(store: Store, given: Given, actor: Actor) -> Done:
     run = store.get(run_of(given)).run
     log = tempfile.NamedTemporaryFile("wb", prefix="holdfast-resume-", suffix=".log", delete=False)  # noqa: SIM115 - the program writes to it
     named = ["--store", actor.store_option] if actor.store_option else []
-    command = [sys.executable, "-m", "holdfast.cli", "resume", run, *named]
+    command = [sys.executable, "-m", "holdfast.cli", "resume", run, "--by", actor.person, *named]
     with log:
         process = subprocess.Popen(  # noqa: S603 - our own command, without a shell
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

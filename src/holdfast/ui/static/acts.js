@@ -26,11 +26,12 @@ const STALE = { at: ["state", "inputs", "message", "text", "message_json", "edit
 
 // Fetch a form again for what was chosen in it. What was typed into its other fields stays.
 async function refill(form, name) {
-  const typed = [...form.elements].filter((one) => one.name !== name && !STALE[name].includes(one.name) && one.value !== one.defaultValue);
+  const typed = [...form.elements].filter((one) => one.name !== name && !STALE[name]?.includes(one.name) && one.value !== one.defaultValue);
   const opened = [...form.querySelectorAll("details[open] > summary")].map((one) => one.textContent);
   const chosen = new URLSearchParams({ part: "1" });
-  for (const one of ["run", "at", "message"]) {
-    if (form.elements[one]?.value && !(name === "at" && one === "message")) chosen.set(one, form.elements[one].value);
+  const isMessage = name === "message" || (name !== "at" && form.elements.message?.closest("details")?.open);
+  for (const one of ["run", "at", "effects", ...(isMessage ? ["message"] : [])]) {
+    if (form.elements[one]?.value) chosen.set(one, form.elements[one].value);
   }
   await openDialog(`/act/${form.action.split("/").pop()}?${chosen}`);
   const now = document.querySelector("#detail form[data-act-form]");
