@@ -184,7 +184,8 @@ def _note_blobs(store: StorePort, run: str, holds: Sequence[Hold], damage: _Dama
     if doomed:
         doomed -= _needed_by_others(store, holds, doomed, damage)
     # The clock of another process may have been ahead: blobs that it touched in the future are deleted, too.
-    touched = [info.touched_at for info in _all_blobs(store) if info.address in doomed] if doomed else []
+    named = set(map(store.blob_name, doomed))
+    touched = [info.touched_at for info in _all_blobs(store) if info.address in named] if doomed else []
     since = max([at, *(nextafter(latest, inf) for latest in touched)])
     addresses = sorted(doomed)
     for number, first in enumerate(range(0, max(1, len(addresses)), _ADDRESSES_MAX)):
