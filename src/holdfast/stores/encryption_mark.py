@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
 
     Key = bytes | str | Callable[[], bytes | str] | KeyService
-    """A master key: 32 bytes, their text in base64 or hex, a function that returns one, or a key service."""
+    """A master key: 32 bytes, their text in base64 or hex, a function that returns either, or a key service."""
 
 MARK_SPACE: Final = "encryption"
 MARK_KEY: Final = "keys"
@@ -43,14 +43,14 @@ def with_keys(
             return store
         raise KeyRefused(
             store=store.url,
-            problem="is not encrypted, and a key is set",
+            problem="it is not encrypted, and a key is set",
             advice=f"copy it into an encrypted one: `holdfast copy --from {store.url} --to NEW`; "
             f"or unset {' and '.join(_set_names()) or 'key='}",
         )
     if not is_set:
         raise KeyRefused(
             store=store.url,
-            problem="is encrypted, and no key is set",
+            problem="it is encrypted, and no key is set",
             advice="set HOLDFAST_KEY, HOLDFAST_KEY_FILE or HOLDFAST_KEY_COMMAND; in a program, "
             "holdfast.store(url, key=…)",
         )
@@ -60,31 +60,38 @@ def with_keys(
     except ImportError as error:
         raise KeyRefused(
             store=store.url,
-            problem=f"needs {error.name} for its encryption, which cannot be imported ({error})",
+            problem=f"it needs {error.name} for its encryption, which cannot be imported ({error})",
             advice="pip install 'holdfast[encryption]'",
         ) from error
     master = master_key(key, store.url)
-    if marker is None:
-        return EncryptedStore(store, marks.create_keys(store, master))
-    return EncryptedStore(store, marks.read_keys(store, master, marker))
+    keys = marks.create_keys(store, master) if marker is None else marks.read_keys(store, master)
+    return EncryptedStore(store, keys, master)
 
 
-def rotate(store: Any, old: "Key | None", new: "Key", *, keeps_old: bool) -> int:
+def rotate(store: Any, new: "Key", *, keeps_old: bool) -> int:
     """Wrap the keys of an encrypted store by another master key. Returns how many it has. KeyRefused."""
-    from holdfast.stores.encrypted import marker as marks
+    if not hasattr(store, "rotate_key"):
+        raise KeyRefused(
+            store=store.url,
+            problem="it is not encrypted, so it has no key to change",
+            advice="copy its runs into an encrypted store: `holdfast copy --to NEW` with HOLDFAST_KEY set",
+        )
+    count: int = store.rotate_key(master_key(new, store.url), keeps_old=keeps_old)
+    return count
 
-    inner = getattr(store, "inner", store)
-    ours, theirs = master_key(old, store.url), master_key(new, store.url)
-    return marks.rotate(inner, ours, theirs, keeps_old=keeps_old)
+
+def read_key(name: str, told: str) -> bytes:
+    """The key that a variable of ``ENVIRONMENT`` would give with this value. Raises KeyRefused."""
+    return _key_bytes(_told_key(name, told, "for the new key"), "for the new key")
 
 
 def master_key(key: "Key | None", store: str) -> "MasterKey":
     """The master key that was given, or that the environment names. Raises KeyRefused."""
-    from holdfast.stores.encrypted.master_key import KeyService, KnownKey, ServiceKey
+    from holdfast.stores.encrypted.master_key import KnownKey, ServiceKey
 
-    if isinstance(key, KeyService):
-        return ServiceKey(key)
-    if callable(key):
+    if key is not None and not isinstance(key, (bytes, bytearray, str)):
+        if not callable(key):
+            return ServiceKey(key)
         key = key()
     return KnownKey(_key_bytes(_named_key(store) if key is None else key, store))
 
@@ -93,9 +100,13 @@ def _named_key(store: str) -> bytes | str:
     """What the environment gives: the key, the content of a file, or the output of a command."""
     names = _set_names()
     if len(names) != 1:
-        raise _refused(store, f"has several keys to choose from: {', '.join(names)}" if names else "has no key")
-    (name,) = names
-    told = os.environ[name]
+        raise _refused(
+            store, f"it has several keys to choose from: {', '.join(names)}" if names else "it has no key"
+        )
+    return _told_key(names[0], os.environ[names[0]], store)
+
+
+def _told_key(name: str, told: str, store: str) -> bytes | str:
     if name == "HOLDFAST_KEY":
         return told
     if name == "HOLDFAST_KEY_FILE":
@@ -103,7 +114,9 @@ def _named_key(store: str) -> bytes | str:
             with open(told, "rb") as file:  # noqa: PTH123 - pathlib is not loaded for this
                 return file.read(1_000)
         except OSError as error:
-            raise _refused(store, f"has no key: the file of {name} cannot be read ({error.strerror})") from error
+            raise _refused(
+                store, f"it has no key: the file of {name} cannot be read ({error.strerror})"
+            ) from error
     return _output(told, store)
 
 
@@ -117,7 +130,7 @@ def _output(line: str, store: str) -> bytes:
             shlex.split(line), capture_output=True, timeout=_COMMAND_S, check=True, stdin=subprocess.DEVNULL
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        problem = f"has no key: the command of HOLDFAST_KEY_COMMAND failed ({type(error).__name__})"
+        problem = f"it has no key: the command of HOLDFAST_KEY_COMMAND failed ({type(error).__name__})"
         raise _refused(store, problem) from None
     return done.stdout
 
@@ -133,11 +146,15 @@ def _key_bytes(key: bytes | str, store: str) -> bytes:
         if len(text) == 2 * _BYTES:
             return bytes.fromhex(text)
         padded = text + "=" * (-len(text) % 4)
-        found = b64decode(padded, validate=True) if "-" not in text and "_" not in text else urlsafe_b64decode(padded)
+        found = (
+            b64decode(padded, validate=True)
+            if "-" not in text and "_" not in text
+            else urlsafe_b64decode(padded)
+        )
     except (ValueError, AttributeError):
         found = b""
     if len(found) != _BYTES:
-        raise _refused(store, "has no key: what was given is not 32 bytes")
+        raise _refused(store, "it has no key: what was given is not 32 bytes")
     return found
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.errors import BadUrl
 from holdfast.model.named_tuple import NamedTuple
+from holdfast.stores.encryption_mark import read_key as read_key
+from holdfast.stores.encryption_mark import rotate as rotate
 from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.own_files import own_files
 from holdfast.stores.port import StorePort
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
 
     from holdfast.model.salvage import Remains
-    from holdfast.stores.encryption_mark import Key
+    from holdfast.stores.encryption_mark import Key as Key
 
 ENVIRONMENT: Final = "HOLDFAST_URL"
 DIRECTORY: Final = ".holdfast"
@@ -80,13 +82,6 @@ def open_store(
             if is_new:
                 on_new(place.name)
         return found
-
-
-def rotate_key(url: "StrPath | None", old: "Key | None", new: "Key", *, keeps_old: bool) -> int:
-    """Give an encrypted store another master key. Returns how many keys of its own it has. KeyRefused."""
-    from holdfast.stores.encryption_mark import rotate
-
-    return rotate(open_store(url, key=old), old, new, keeps_old=keeps_old)
 
 
 def _with_keys(store: "_Store", key: "Key | None", *, is_new: bool, may_be_plain: bool) -> "_Store":

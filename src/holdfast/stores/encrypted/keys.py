@@ -5,6 +5,7 @@ keys. Store keys, numbered: the newest wraps the keys of new lineages and seals 
 first names blobs, because a name must not change. Lineage key: seals what a run and its forks record.
 """
 
+from collections.abc import Callable
 from os import urandom
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
@@ -77,19 +78,29 @@ def _store_key(secret: bytes) -> StoreKey:
 
 
 class StoreKeys:
-    """All keys of a store, oldest first."""
+    """All keys of a store, oldest first. ``renew`` reads them again: after a rotation there are more."""
 
-    def __init__(self, secrets: list[bytes]) -> None:
-        self.secrets: Final = secrets
-        self._keys: Final = [_store_key(secret) for secret in secrets]
+    def __init__(self, secrets: list[bytes], renew: Callable[[], list[bytes]] | None = None) -> None:
+        self._keys = [_store_key(secret) for secret in secrets]
         self._contents: Final = Hmac(self._keys[0].contents)
+        self._renew = renew
+
+    def renew(self) -> None:
+        """Learn the keys that a rotation has added. Raises KeyRefused if it dropped this master key."""
+        if self._renew is not None:
+            self._keys = [_store_key(secret) for secret in self._renew()]
+
+    def learn(self, other: "StoreKeys") -> None:
+        """Use the keys of another master key's slot from now on: the same, and those that were added."""
+        self._keys, self._renew = other._keys, other._renew  # noqa: SLF001 - of its own class
 
     # -- lineages --------------------------------------------------------------------------------------------
 
     def wrap(self, key: LineageKey, birth: str) -> bytes:
         """A lineage's key for the row of the run with this birth id."""
-        number = len(self._keys) - 1
-        return _NUMBER.pack(number) + self._keys[number].wraps.seal(key.secret, _key_place(birth, number))
+        keys = self._keys
+        number = len(keys) - 1
+        return _NUMBER.pack(number) + keys[number].wraps.seal(key.secret, _key_place(birth, number))
 
     def unwrap(self, wrapped: bytes, birth: str) -> LineageKey:
         """The reverse. Raises NotGenuineError."""
@@ -104,7 +115,8 @@ class StoreKeys:
 
     def seal_record(self, content: bytes, place: bytes) -> bytes:
         """Sealed by the newest store key, and its number."""
-        return _NUMBER.pack(len(self._keys) - 1) + self._keys[-1].records.seal(content, place)
+        keys = self._keys
+        return _NUMBER.pack(len(keys) - 1) + keys[-1].records.seal(content, place)
 
     def open_record(self, sealed: bytes, place: bytes) -> bytes:
         """The reverse. Raises NotGenuineError."""
@@ -140,6 +152,8 @@ class StoreKeys:
     def _numbered(self, sealed: bytes) -> tuple[int, StoreKey]:
         try:
             (number,) = _NUMBER.unpack_from(sealed)
+            if number >= len(self._keys):
+                self.renew()
             return number, self._keys[number]
         except (StructError, IndexError) as error:
             raise NotGenuineError from error

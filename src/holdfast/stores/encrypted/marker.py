@@ -30,16 +30,17 @@ def create_keys(store: "StorePort", master: MasterKey) -> StoreKeys:
     id_ = urandom(16).hex()
     secrets = [urandom(KEY_BYTES)]
     body = _body(id_, [_slot(master, id_, secrets)])
-    if store.put_record(MARK_SPACE, MARK_KEY, body, revision=0):
-        return StoreKeys(secrets)
-    found = store.get_record(MARK_SPACE, MARK_KEY)
-    assert found is not None, "a marker that was there is gone"
-    return read_keys(store, master, found)
+    store.put_record(MARK_SPACE, MARK_KEY, body, revision=0)
+    return read_keys(store, master)
 
 
-def read_keys(store: "StorePort", master: MasterKey, marker: Record) -> StoreKeys:
+def read_keys(store: "StorePort", master: MasterKey) -> StoreKeys:
     """The keys of a marked store. Raises KeyRefused if this master key has wrapped none of its slots."""
-    return StoreKeys(_secrets(store, master, _content(store, marker)))
+
+    def read() -> list[bytes]:
+        return _secrets(store, master, _content(store, _marker(store)))
+
+    return StoreKeys(read(), read)
 
 
 def rotate(store: "StorePort", old: MasterKey, new: MasterKey, *, keeps_old: bool) -> int:
@@ -49,13 +50,7 @@ def rotate(store: "StorePort", old: MasterKey, new: MasterKey, *, keeps_old: boo
     drops the other slot unless ``keeps_old``.
     """
     for _ in range(_TRIES):
-        marker = store.get_record(MARK_SPACE, MARK_KEY)
-        if marker is None:
-            raise KeyRefused(
-                store=store.url,
-                problem="is not encrypted, so it has no key to change",
-                advice="copy its runs into a new store: `holdfast copy --to NEW` with HOLDFAST_KEY set",
-            )
+        marker = _marker(store)
         content = _content(store, marker)
         id_ = content["store"]
         known = _find_slot(content, new)
@@ -68,8 +63,21 @@ def rotate(store: "StorePort", old: MasterKey, new: MasterKey, *, keeps_old: boo
         if store.put_record(MARK_SPACE, MARK_KEY, _body(id_, slots), revision=marker.revision):
             return len(secrets)
     raise KeyRefused(
-        store=store.url, problem="has keys that another process keeps changing", advice="run the line again"
+        store=store.url,
+        problem="it has keys that another process keeps changing",
+        advice="run the line again",
     )
+
+
+def _marker(store: "StorePort") -> Record:
+    marker = store.get_record(MARK_SPACE, MARK_KEY)
+    if marker is None:
+        raise KeyRefused(
+            store=store.url,
+            problem="it has lost the record that has its keys",
+            advice="restore the store from a copy: without that record nobody can read it",
+        )
+    return marker
 
 
 def _secrets(store: "StorePort", master: MasterKey, content: dict[str, Any]) -> list[bytes]:
@@ -81,7 +89,7 @@ def _secrets(store: "StorePort", master: MasterKey, content: dict[str, Any]) -> 
     except (NotGenuineError, ValueError, KeyError) as error:
         raise KeyRefused(
             store=store.url,
-            problem="is encrypted by another key, or its keys were changed",
+            problem="it is encrypted by another key, or its keys were changed",
             advice="give the key that it was created with, or last rotated to",
         ) from error
     return [joined[at : at + KEY_BYTES] for at in range(0, len(joined), KEY_BYTES)]
@@ -115,7 +123,7 @@ def _content(store: "StorePort", marker: Record) -> dict[str, Any]:
     if not fits:
         raise KeyRefused(
             store=store.url,
-            problem="says that it is encrypted, in a way that this version cannot read",
+            problem="it says that it is encrypted, in a way that this version cannot read",
             advice="upgrade holdfast; or restore the store from a copy: the record that has its keys was changed",
         )
     return dict(content)

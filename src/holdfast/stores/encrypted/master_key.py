@@ -4,14 +4,13 @@ It is 32 bytes, or an object of the user's program that wraps and unwraps, for a
 keys away.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from holdfast.stores.encrypted.seal import Cipher, Hmac, NotGenuineError, derived, place_of
 
 
-@runtime_checkable
 class KeyService(Protocol):
-    """What a program gives for a key that it does not have itself."""
+    """What a program gives for a key that it does not have itself: that of a key management service."""
 
     def wrap(self, keys: bytes) -> bytes:
         """The keys in a form that only ``unwrap`` can read."""

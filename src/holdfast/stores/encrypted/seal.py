@@ -15,7 +15,18 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.stores.bounds import SEALED
 
-__all__ = ["KEY_BYTES", "NONCE_BYTES", "SEALED", "TAG_BYTES", "Cipher", "Hmac", "NotGenuineError", "derived", "place_of", "text_bytes"]
+__all__ = [
+    "KEY_BYTES",
+    "NONCE_BYTES",
+    "SEALED",
+    "TAG_BYTES",
+    "Cipher",
+    "Hmac",
+    "NotGenuineError",
+    "derived",
+    "place_of",
+    "text_bytes",
+]
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12

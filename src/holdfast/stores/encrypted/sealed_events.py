@@ -14,7 +14,16 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final
 
-from holdfast.model.events import COVERING, Event, checksum, covers_from, event_of, is_intact, link, link_behind
+from holdfast.model.events import (
+    COVERING,
+    Event,
+    checksum,
+    covers_from,
+    event_of,
+    is_intact,
+    link,
+    link_behind,
+)
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.seal import NONCE_BYTES, SEALED, NotGenuineError, text_bytes

@@ -29,6 +29,7 @@ from holdfast.model.store_rows import (
 from holdfast.stores import bounds, row_checksums
 from holdfast.stores.encrypted.examine import examine
 from holdfast.stores.encrypted.keys import StoreKeys, is_blob_name
+from holdfast.stores.encrypted.marker import read_keys, rotate
 from holdfast.stores.encrypted.owners import Owners
 from holdfast.stores.encrypted.seal import NotGenuineError
 from holdfast.stores.encrypted.sealed_events import opened, seal_event
@@ -37,14 +38,16 @@ from holdfast.stores.encrypted.sealed_rows import open_row, seal_row
 from holdfast.stores.encrypted.stored_chains import StoredChains, adopted_batches, replaced
 
 if TYPE_CHECKING:
+    from holdfast.stores.encrypted.master_key import MasterKey
     from holdfast.stores.port import StorePort
 
 
 class EncryptedStore:
     """Any store, with all contents sealed by keys that it does not have."""
 
-    def __init__(self, inner: "StorePort", keys: StoreKeys) -> None:
+    def __init__(self, inner: "StorePort", keys: StoreKeys, master: "MasterKey | None" = None) -> None:
         self.inner: Final = inner
+        self._master: Final = master
         self._keys: Final = keys
         self._owners: Final = Owners(inner, keys)
         self._chains: Final = StoredChains(inner)
@@ -66,6 +69,13 @@ class EncryptedStore:
     def is_open(self) -> bool:
         """Whether the store can still be used in this process."""
         return bool(getattr(self.inner, "is_open", True))
+
+    def rotate_key(self, new: "MasterKey", *, keeps_old: bool) -> int:
+        """Wrap the store's keys by another master key. Returns how many there are. Synced. KeyRefused."""
+        assert self._master is not None, "a store without a master key is one of a test"
+        count = rotate(self.inner, self._master, new, keeps_old=keeps_old)
+        self._keys.learn(read_keys(self.inner, new))
+        return count
 
     # -- runs ------------------------------------------------------------------------------------------------
 
@@ -158,8 +168,7 @@ class EncryptedStore:
                 self._chains.forget(item.run)
             raise
         return [
-            self._noted(item, outcome, end)
-            for item, outcome, end in zip(items, outcomes, ends, strict=True)
+            self._noted(item, outcome, end) for item, outcome, end in zip(items, outcomes, ends, strict=True)
         ]
 
     def _noted(self, item: Append, outcome: AppendOutcome, end: int | None) -> AppendOutcome:
