@@ -111,7 +111,7 @@ def _told_key(name: str, told: str, store: str) -> bytes | str:
         return told
     if name == "HOLDFAST_KEY_FILE":
         try:
-            with open(told, "rb") as file:  # noqa: PTH123 - pathlib is not loaded for this
+            with open(told, "rb") as file:
                 return file.read(1_000)
         except OSError as error:
             raise _refused(

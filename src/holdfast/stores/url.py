@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.errors import BadUrl
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.stores.encryption_mark import read_key as read_key
-from holdfast.stores.encryption_mark import rotate as rotate
 from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.own_files import own_files
 from holdfast.stores.port import StorePort
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
 
     from holdfast.model.salvage import Remains
-    from holdfast.stores.encryption_mark import Key as Key
+    from holdfast.stores.encryption_mark import Key
 
 ENVIRONMENT: Final = "HOLDFAST_URL"
 DIRECTORY: Final = ".holdfast"

@@ -12,7 +12,7 @@ from holdfast.stores.port import StorePort
 from holdfast.stores.url import ENVIRONMENT, depends_on_directory, nearest_store, open_store
 
 if TYPE_CHECKING:
-    from holdfast.stores.url import Key
+    from holdfast.stores.encryption_mark import Key
 
 
 def open_or_make(url: "str | os.PathLike[str] | None", key: "Key | None" = None) -> StorePort:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.hooks.patrol import Patrol
     from holdfast.model.hooks import DeliveryCounts
     from holdfast.model.salvage import Salvaged
-    from holdfast.stores.url import Key
+    from holdfast.stores.encryption_mark import Key
 
 __all__ = [
     "How",
@@ -77,7 +77,7 @@ class Store(Settling, Moving, Following):
         next rotation to the same new key. Runs that begin after it are safe from those who know the old key. Raises
         KeyRefused if the store is not encrypted.
         """
-        from holdfast.stores.url import rotate
+        from holdfast.stores.encryption_mark import rotate
 
         return rotate(self._port, new, keeps_old=keep_old)
 

@@ -9,7 +9,7 @@ from holdfast.cli.errors import EXIT_DONE, EXIT_MISUSE, RefusedError
 from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import text
-from holdfast.stores.url import read_key
+from holdfast.stores.encryption_mark import read_key
 
 ACTIONS = ("new", "rotate")
 _KEY_BYTES = 32

@@ -41,7 +41,7 @@ class StoredChains:
             found = self._inner.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)
             if found:
                 chain = found[0].chain
-                return chain if isinstance(chain, int) else 0  # type: ignore[redundant-expr]  # or damaged
+                return chain if isinstance(chain, int) else 0  # or damaged
             row = self._inner.find_run(run, damaged=True)
             if row is None or row.origin is None or seq > row.origin_seq:
                 return 0
