@@ -6,7 +6,6 @@ nonce, and with sealed bodies that were not required to be sealed.
 """
 
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from holdfast.stores.encrypted.store import EncryptedStore
 from holdfast.stores.row_checksums import record_crc, run_crc
 
 KEY = bytes(range(32))
-Attack = Callable[[apsw.Connection], None]
 
 
 @pytest.fixture
@@ -334,7 +332,6 @@ def test_no_nonce_is_used_twice(path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND"):
         monkeypatch.delenv(name, raising=False)
-    yield
