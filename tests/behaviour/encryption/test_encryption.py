@@ -437,5 +437,5 @@ def test_a_thousand_events_replay_from_an_encrypted_store(tmp_path: Path) -> Non
             run.step("n", lambda number: number, number)
     holdfast.store(path, key=KEY).close()
     with holdfast.run("long", store=holdfast.store(path, key=KEY), if_finished="reopen") as run:
-        assert [run.step("n", lambda _number: -1, number) for number in range(700)] == list(range(700))
+        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(range(700))
     holdfast.store(path, key=KEY).close()
