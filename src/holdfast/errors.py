@@ -63,6 +63,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     │   ├── StoreReadOnly
     │   ├── NotAStore                    a file that is not ours
     │   ├── NewerFormat                  written by a newer Holdfast
+    │   ├── KeyRefused                   an encrypted store without its key, or a plain one with a key
     │   ├── NotDurable                   a network file system under an embedded store
     │   └── Corrupt                      bytes that fail their checksum
     │       └── AcknowledgedLost         a journal that is shorter than its acknowledged head
@@ -669,6 +670,16 @@ class NewerFormat(StoreError):
     """Written by a newer Holdfast; this version could lose data it does not know."""
 
     advises = "upgrade holdfast"
+
+
+class KeyRefused(StoreError):
+    """The store is encrypted and its key is missing or another one; or it is not, and a key was given.
+
+    Nothing was read or written.
+    """
+
+    advises = "{advice}"
+    advice: str
 
 
 class NotDurable(StoreError):

@@ -34,6 +34,8 @@ EMBEDDER_ANSWER_BYTES_MAX: Final = 64_000_000
 # one append: the same on every store, so that a program never depends on which one it runs on
 APPEND_EVENTS_MAX: Final = 64
 APPEND_SIZE_BYTES_MAX: Final = 1_000_000
+SEALED_BYTES_MAX: Final = 512
+"""By how much a sealed value may be larger than a plain one: a nonce, a tag, a header, an event's key."""
 EVENT_PAGE_MAX: Final = 2_000
 RECORD_SIZE_BYTES_MAX: Final = 1_000_000
 RECORD_PAGE_MAX: Final = 1_000

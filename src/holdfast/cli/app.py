@@ -54,6 +54,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "export": "Write a run and all that it needs to one file.",
         "import": "Import an exported run into this store.",
         "copy": "Copy or move runs into another store, verified.",
+        "keys": "Make a key for an encrypted store, or give it another one.",
     },
     "Remember": {
         "remember": "Store a fact that outlives its run.",

@@ -51,9 +51,9 @@ def common_options(function: F) -> F:
     return store_option(json_option(function))
 
 
-def open_existing(url: str | None) -> Store:
-    """Open a store that must exist."""
-    store = find_store(url)
+def open_existing(url: str | None, *, may_be_plain: bool = False) -> Store:
+    """Open a store that must exist. ``may_be_plain``: also one that is not encrypted, although a key is set."""
+    store = find_store(url, may_be_plain=may_be_plain)
     if store is None:
         raise RefusedError(
             f"there is no store {where(url)}", 'a run creates one: with holdfast.run("my-run") as run: …'

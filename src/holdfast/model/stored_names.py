@@ -23,7 +23,7 @@ _ROWS: Final = (
         (
             "NotRecorded AcknowledgedLost ArgumentChanged CommandFailed EffectNotMade EffectUnclaimed "
             "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable "
-            "Unjournaled BadSignature UnknownHook LabelTaken"
+            "Unjournaled BadSignature UnknownHook LabelTaken KeyRefused"
         ),
     ),
     (

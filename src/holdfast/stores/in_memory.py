@@ -185,6 +185,9 @@ class MemoryStore:
             found = sorted(address for address in tables.blobs if address > after)[:limit]
             return [BlobInfo(a, len(tables.blobs[a]), tables.touched[a]) for a in found]
 
+    def blob_name(self, address: str) -> str:
+        return address
+
     # -- leases ----------------------------------------------------------------------------------------------
 
     def acquire(

@@ -161,11 +161,18 @@ class StorePort(Protocol):
         ...
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
-        """Delete those not put or touched at or after that time; returns the number deleted."""
+        """Delete those not put or touched at or after that time; returns the number deleted.
+
+        By their addresses, or by their names as ``scan_blobs`` lists them.
+        """
         ...
 
     def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
-        """The stored blobs, in order of address, without their contents."""
+        """The stored blobs, in order of name, without their contents; each with its name as its address."""
+        ...
+
+    def blob_name(self, address: str) -> str:
+        """What ``scan_blobs`` lists a content as: its address, unless the store hides addresses."""
         ...
 
     # -- leases ----------------------------------------------------------------------------------------------

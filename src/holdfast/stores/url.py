@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.errors import BadUrl
 from holdfast.model.named_tuple import NamedTuple
+from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.own_files import own_files
 from holdfast.stores.port import StorePort
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
 
     from holdfast.model.salvage import Remains
+    from holdfast.stores.encryption_mark import Key
 
 ENVIRONMENT: Final = "HOLDFAST_URL"
 DIRECTORY: Final = ".holdfast"
@@ -57,22 +59,36 @@ def open_store(
     *,
     start_dir: "StrPath | None" = None,
     on_new: Callable[[str], None] = lambda _: None,
+    key: "Key | None" = None,
+    may_be_plain: bool = False,
 ) -> StorePort:
     """The open store at a URL or path, shared within this process; one that was closed is opened again.
 
     None means ``HOLDFAST_URL``, else the nearest ``.holdfast`` upwards from ``start_dir``, else a new one
-    there. ``on_new`` gets the path of a file that is made. Raises BadUrl, and whatever opening raises.
+    there. ``on_new`` gets the path of a file that is made. ``key`` and ``may_be_plain`` are those of
+    ``encryption_mark.with_keys``. Raises BadUrl, KeyRefused, and whatever opening raises.
     """
     place = place_of(url, start_dir=start_dir)
     with _opening:
         found = _open.get(place[:2])
-        if found is None or not found.is_open:
+        if found is not None and found.is_open and key is not None:
+            with_keys(getattr(found, "inner", found), key)  # the same store, under this key as well
+        elif found is None or not found.is_open:
             is_new = place.scheme == "sqlite" and not os.path.exists(place.name)
-            found = _OPENERS[place.scheme](place)
+            found = _with_keys(_OPENERS[place.scheme](place), key, is_new=is_new, may_be_plain=may_be_plain)
             _open[place[:2]] = found
             if is_new:
                 on_new(place.name)
         return found
+
+
+def _with_keys(store: "_Store", key: "Key | None", *, is_new: bool, may_be_plain: bool) -> "_Store":
+    try:
+        sealed: _Store = with_keys(store, key, is_new=is_new, may_be_plain=may_be_plain)
+    except BaseException:
+        store.close()
+        raise
+    return sealed
 
 
 def lease_s_of(url: "StrPath | None" = None) -> float | None:

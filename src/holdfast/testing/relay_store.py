@@ -131,6 +131,9 @@ class Relay:
     def scan_blobs(self, *, after: str = "", limit: int) -> list[BlobInfo]:
         return self.pass_on(self.port.scan_blobs, after=after, limit=limit)
 
+    def blob_name(self, address: str) -> str:
+        return self.port.blob_name(address)
+
     # -- leases ----------------------------------------------------------------------------------------------
 
     def acquire(

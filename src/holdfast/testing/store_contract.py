@@ -19,6 +19,7 @@ import pytest
 
 pytest.register_assert_rewrite("holdfast.testing.store_rules")
 
+from holdfast.model.events import Event  # noqa: E402
 from holdfast.stores.port import StorePort  # noqa: E402 - the registration must come before the rules are imported
 from holdfast.testing.store_rules.blobs import BlobRules  # noqa: E402
 from holdfast.testing.store_rules.damage import DamageRules  # noqa: E402
@@ -55,6 +56,14 @@ class StoreContract(
     def make_store(self, directory: Path) -> StorePort:
         """An open handle on the store of a directory; two calls give two handles on one store."""
         raise NotImplementedError
+
+    def stored_bytes(self, event: Event) -> int:
+        """How many bytes of an event's body ``measure`` counts: more than it has if the store seals it."""
+        return len(event.body)
+
+    def stored_blob_bytes(self, data: bytes) -> int:
+        """The same for a blob that ``scan_blobs`` lists."""
+        return len(data)
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[StorePort]:

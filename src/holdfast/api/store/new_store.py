@@ -6,15 +6,19 @@ a URL or an absolute path says where the store is, nothing is printed.
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import ENVIRONMENT, depends_on_directory, nearest_store, open_store
 
+if TYPE_CHECKING:
+    from holdfast.stores.encryption_mark import Key
 
-def open_or_make(url: "str | os.PathLike[str] | None") -> StorePort:
+
+def open_or_make(url: "str | os.PathLike[str] | None", key: "Key | None" = None) -> StorePort:
     """As ``open_store``. The path of a new store is printed if it depends on the directory."""
     made: list[str] = []
-    store = open_store(url, on_new=made.append)
+    store = open_store(url, on_new=made.append, key=key)
     if made and sys.stderr is not None and depends_on_directory(url):
         sys.stderr.write(f"holdfast: made a new store, {made[0]}{_other(url, made[0])}\n")
     return store

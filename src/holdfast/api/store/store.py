@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.hooks.patrol import Patrol
     from holdfast.model.hooks import DeliveryCounts
     from holdfast.model.salvage import Salvaged
+    from holdfast.stores.encryption_mark import Key
 
 __all__ = [
     "How",
@@ -69,18 +70,38 @@ class Store(Settling, Moving, Following):
 
         return deliver(self._session)
 
+    def rotate_key(self, new: "Key", *, keep_old: bool = False) -> int:
+        """Give an encrypted store another master key; returns how many keys of its own it has now.
 
-def store(url: "str | os.PathLike[str] | None" = None) -> Store:
+        One write, durable when it returns. With ``keep_old`` the old master key opens the store as well, until the
+        next rotation to the same new key. Runs that begin after it are safe from those who know the old key. Raises
+        KeyRefused if the store is not encrypted.
+        """
+        from holdfast.stores.encryption_mark import rotate
+
+        return rotate(self._port, new, keeps_old=keep_old)
+
+
+def store(url: "str | os.PathLike[str] | None" = None, *, key: "Key | None" = None) -> Store:
     """The store at this URL or path.
 
-    Without one: ``HOLDFAST_URL``, else the nearest ``.holdfast`` directory upwards, else a new one here.
+    Without one: ``HOLDFAST_URL``, else the nearest ``.holdfast`` directory upwards, else a new one here. ``key`` is
+    the master key of an encrypted store, if it is not in the environment: 32 bytes, their text, a function that
+    returns them, or an object with ``wrap`` and ``unwrap``. An empty store is encrypted from then on. KeyRefused.
     """
-    return Store(open_or_make(url), lease_s=lease_s_of(url) or LEASE_S)
+    return Store(open_or_make(url, key), lease_s=lease_s_of(url) or LEASE_S)
 
 
-def find_store(url: "str | os.PathLike[str] | None" = None) -> Store | None:
-    """As ``store``, but None if there is no store. It creates nothing."""
-    return store(url) if is_there(url) else None
+def find_store(url: "str | os.PathLike[str] | None" = None, *, may_be_plain: bool = False) -> Store | None:
+    """As ``store``, but None if there is no store. It creates nothing.
+
+    ``may_be_plain``: also a store that is not encrypted, although a key is set.
+    """
+    if not is_there(url):
+        return None
+    if may_be_plain:
+        return Store(open_store(url, may_be_plain=True), lease_s=lease_s_of(url) or LEASE_S)
+    return store(url)
 
 
 def hook_patrol(url: "str | os.PathLike[str] | None" = None) -> "Patrol":

@@ -59,7 +59,7 @@ def command(
       holdfast copy --to backup.db debt-cycles
       holdfast copy --to backup.db --prefix nightly/ --dry-run
     """  # noqa: D301 - click's own mark
-    store = open_existing(url)
+    store = open_existing(url, may_be_plain=True)
     names = [run_only(run, "copy") for run in runs]
     with render.progress(quietly=as_json) as bar:
 

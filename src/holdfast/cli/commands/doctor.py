@@ -110,7 +110,7 @@ def command(
     if into is not None:
         return _salvage(url, into, as_json=as_json)
     made = _creation(url) if creates else []
-    store = open_existing(url)
+    store = open_existing(url, may_be_plain=True)
     if accepts is not None:
         return _accept_loss(store, accepts, as_json=as_json)
     fixed: list[Repaired] = []

@@ -62,7 +62,7 @@ def command(
       holdfast export debt-cycles --dir -o debt-cycles-export
       holdfast export debt-cycles --move -o /mnt/usb/debt-cycles.holdfast
     """  # noqa: D301 - click's own mark
-    store = open_existing(url)
+    store = open_existing(url, may_be_plain=True)
     name = run_only(run, "export")
     place = path or _default(name, directory=directory)
     made = store.export(name, place, directory=directory, move=move, dry_run=dry_run, by=by or whoami())

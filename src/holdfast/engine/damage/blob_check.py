@@ -22,6 +22,7 @@ _SAMPLE_BLOBS: Final = 2_000
 _SAMPLE_RUNS: Final = 200
 _AT_ONCE: Final = 32
 _NAMED_MAX: Final = 20
+_ANY: Final = "0" * 64
 _RESTORE: Final = (
     "bring it back from a copy or an export; `holdfast doctor --salvage NEW` brings out what is intact"
 )
@@ -48,16 +49,20 @@ def check_blobs(
     runs = [row for row in rows if not row.damage]
     some = runs if full else runs[:_SAMPLE_RUNS]
     of, found, read = len(sample) + len(some), 0, 0
-    for done in range(0, len(sample), _AT_ONCE):
+    addresses: dict[str, str] = {}
+    """By name: a store that hides addresses can be asked only for those that a run has named."""
+    for done, row in enumerate(some):
         progress(done, of)
-        for text in _damaged(store, [blob.address for blob in sample[done : done + _AT_ONCE]]):
-            found += 1
-            yield Finding("blobs", "failure", text, _RESTORE)
-    for done, row in enumerate(some, len(sample)):
-        progress(done, of)
-        missing = _missing(store, row, sizes)
+        missing = _missing(store, row, sizes, addresses)
         read += missing is not None
         for text in missing or ():
+            found += 1
+            yield Finding("blobs", "failure", text, _RESTORE)
+    sample = [blob for blob in sample if blob.address in addresses or store.blob_name(_ANY) == _ANY]
+    for done in range(0, len(sample), _AT_ONCE):
+        progress(len(some) + done, of)
+        batch = [addresses.get(blob.address, blob.address) for blob in sample[done : done + _AT_ONCE]]
+        for text in _damaged(store, batch):
             found += 1
             yield Finding("blobs", "failure", text, _RESTORE)
     progress(of, of)
@@ -93,7 +98,15 @@ def _spread(kept: list[BlobInfo]) -> Iterator[BlobInfo]:
 
 
 def _damaged(store: StorePort, addresses: list[str]) -> Iterator[str]:
-    packed = store.get_blobs(addresses)
+    try:
+        packed = store.get_blobs(addresses)
+    except Corrupt as damage:
+        if len(addresses) == 1:
+            yield damage.problem
+            return
+        for address in addresses:
+            yield from _damaged(store, [address])
+        return
     for address in addresses:
         if address in packed:  # otherwise it was deleted since the scan
             try:
@@ -102,14 +115,21 @@ def _damaged(store: StorePort, addresses: list[str]) -> Iterator[str]:
                 yield damage.problem
 
 
-def _missing(store: StorePort, row: RunRow, kept: dict[str, int]) -> list[str] | None:
-    """The missing blobs of a run; None where its journal cannot be read, which another check reports."""
+def _missing(
+    store: StorePort, row: RunRow, kept: dict[str, int], addresses: dict[str, str]
+) -> list[str] | None:
+    """The missing blobs of a run; None where its journal cannot be read, which another check reports.
+
+    What it refers to is added to ``addresses``, by name.
+    """
     try:
         events = read_own(store, row.run, row.origin_seq, None)
     except Corrupt:
         return None
     try:
-        absent = sorted(references(store, *events) - kept.keys())
+        named = {store.blob_name(address): address for address in references(store, *events)}
+        addresses.update(named)
+        absent = sorted(address for name, address in named.items() if name not in kept)
         # Asked for again, because a blob may have been put since the scan.
         absent = [address for address in absent if not store.get_blobs([address])]
     except Corrupt as damage:

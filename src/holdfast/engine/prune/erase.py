@@ -213,7 +213,7 @@ def _own_references(store: StorePort, run: str, damage: _Damage) -> set[str]:
     """The blobs that the run's events and letters name; where these cannot be read, all of the store."""
     try:
         with as_damage(store, run):
-            return _named_in_letters(store, run) | references(store, *_events(store, run))
+            return _references(store, run)
     except Corrupt as error:
         damage.unread[error.problem] = None
         return {info.address for info in _all_blobs(store)}
@@ -231,7 +231,7 @@ def _needed_by_others(store: StorePort, holds: Sequence[Hold], doomed: set[str],
             continue
         try:
             with as_damage(store, row.run):
-                needed |= _named_in_letters(store, row.run) | references(store, *_events(store, row.run))
+                needed |= _references(store, row.run)
         except Corrupt as error:
             why = f"what run {row.run} needs cannot be told"
             if damage.unread:
@@ -242,6 +242,12 @@ def _needed_by_others(store: StorePort, holds: Sequence[Hold], doomed: set[str],
         for hold in holds:
             hold.beat()
     return needed
+
+
+def _references(store: StorePort, run: str) -> set[str]:
+    """The names of the blobs that a run needs, as the store lists them."""
+    found = _named_in_letters(store, run) | references(store, *_events(store, run))
+    return set(map(store.blob_name, found))
 
 
 def _named_in_letters(store: StorePort, run: str) -> set[str]:

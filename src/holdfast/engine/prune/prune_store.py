@@ -238,7 +238,8 @@ class Sweep:
             )
             return 0, 0
         before = self._began_at - BLOB_GRACE_S
-        found = [b for b in self._blobs() if b.address not in self._marks.found and b.touched_at < before]
+        needed = set(map(self._store.blob_name, self._marks.found))
+        found = [b for b in self._blobs() if b.address not in needed and b.touched_at < before]
         if not self._dry_run:
             for batch in batches([blob.address for blob in found]):
                 self._store.delete_blobs(batch, untouched_since=before)

@@ -155,6 +155,9 @@ class DynamoStore:
         bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
         return list(islice(blobs_.scan_blobs(self._table, after, limit), limit))
 
+    def blob_name(self, address: str) -> str:
+        return address
+
     # -- leases ----------------------------------------------------------------------------------------------
 
     def acquire(

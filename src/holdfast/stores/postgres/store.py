@@ -245,6 +245,9 @@ class PostgresStore:
         )
         return list(map(BlobInfo._make, rows))
 
+    def blob_name(self, address: str) -> str:
+        return address
+
     # -- leases ----------------------------------------------------------------------------------------------
 
     def acquire(

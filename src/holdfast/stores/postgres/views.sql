@@ -31,7 +31,9 @@ CREATE FUNCTION body_fields(body bytea) RETURNS bytea LANGUAGE sql IMMUTABLE STR
 
 CREATE FUNCTION body_data(body bytea) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT AS
   $$ SELECT CASE position('\x0a'::bytea IN body) WHEN 0 THEN body
-                 ELSE nullif(substring(body FROM position('\x0a'::bytea IN body) + 1), ''::bytea) END $$;
+                 ELSE CASE substring(body FROM position('\x0a'::bytea IN body) + 1 FOR 3)
+                           WHEN '\x014846'::bytea THEN NULL  -- sealed: the store is encrypted
+                           ELSE nullif(substring(body FROM position('\x0a'::bytea IN body) + 1), ''::bytea) END END $$;
 
 CREATE FUNCTION json_number(value jsonb) RETURNS double precision LANGUAGE sql IMMUTABLE AS
   $$ SELECT CASE WHEN jsonb_typeof(value) = 'number' THEN (value #>> '{}')::double precision END $$;

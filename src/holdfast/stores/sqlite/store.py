@@ -245,13 +245,11 @@ class SqliteStore:
 
     @reread
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
         with self._database.read() as connection:
-            for address in addresses:
-                row = connection.execute(sql.GET_BLOB, (address,)).fetchone()
-                if row is not None:
-                    found[address] = row[0]
-        return found
+            rows = (
+                (address, connection.execute(sql.GET_BLOB, (address,)).fetchone()) for address in addresses
+            )
+            return {address: row[0] for address, row in rows if row is not None}
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
         deleted = 0
@@ -269,6 +267,9 @@ class SqliteStore:
         bounds.check_page("blobs", limit, limits.BLOB_PAGE_MAX)
         with self._database.read() as connection:
             return list(map(BlobInfo._make, connection.execute(sql.SCAN_BLOBS, (after, limit))))
+
+    def blob_name(self, address: str) -> str:
+        return address
 
     # -- leases ----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,9 @@ SELECT r.run                                                AS run,
        CAST(CASE instr(e.body, x'0a') WHEN 0 THEN e.body
                  ELSE substr(e.body, 1, instr(e.body, x'0a') - 1) END AS TEXT)               AS fields,
        CAST(CASE instr(e.body, x'0a') WHEN 0 THEN e.body
-                 ELSE nullif(substr(e.body, instr(e.body, x'0a') + 1), x'') END AS TEXT)     AS data
+                 ELSE CASE substr(e.body, instr(e.body, x'0a') + 1, 3)
+                           WHEN x'014846' THEN NULL  -- sealed: the store is encrypted
+                           ELSE nullif(substr(e.body, instr(e.body, x'0a') + 1), x'') END END AS TEXT)  AS data
 FROM runs r JOIN events e ON e.id BETWEEN r.id << 32 AND (r.id << 32) | 4294967295
 ORDER BY r.run, e.seq;
 

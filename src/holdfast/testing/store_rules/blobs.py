@@ -98,17 +98,33 @@ class BlobRules:
         assert isinstance(outcome, Refusal)
         assert append(store, an_append("r", fence, 0, blobs=(Blob(A, b"a"),))) == 1
 
-    def test_blobs_are_listed_by_address_without_their_content(self, store: StorePort) -> None:
-        """Each with its stored size and its last use; ``after`` continues right after an address."""
-        store.put_blobs([Blob(B, b"four"), Blob(C, b""), Blob(A, bytes(100_000))], at=1.0)
+    def stored_blob_bytes(self, data: bytes) -> int:
+        """How many bytes ``scan_blobs`` counts for a content."""
+        return len(data)
+
+    def test_blobs_are_listed_by_name_without_their_content(self, store: StorePort) -> None:
+        """Each with its stored size and its last use; ``after`` continues right after a name."""
+        contents = {B: b"four", C: b"", A: bytes(100_000)}
+        store.put_blobs([Blob(address, data) for address, data in contents.items()], at=1.0)
         store.put_blobs([Blob(C, b"")], at=5.0)
-        everything = [BlobInfo(A, 100_000, 1.0), BlobInfo(B, 4, 1.0), BlobInfo(C, 0, 5.0)]
+        everything = sorted(
+            BlobInfo(store.blob_name(address), self.stored_blob_bytes(data), 5.0 if address == C else 1.0)
+            for address, data in contents.items()
+        )
         assert store.scan_blobs(limit=limits.BLOB_PAGE_MAX) == everything
         assert store.scan_blobs(limit=2) == everything[:2]
-        assert store.scan_blobs(after=B, limit=2) == everything[2:]
-        assert store.scan_blobs(after="ab", limit=1) == everything[1:2]
+        assert store.scan_blobs(after=everything[1].address, limit=2) == everything[2:]
+        assert store.scan_blobs(after=everything[0].address[:-1] + "~", limit=1) == everything[1:2]
         with pytest.raises(TooLarge):
             store.scan_blobs(limit=limits.BLOB_PAGE_MAX + 1)
+
+    def test_a_name_is_as_good_as_an_address_for_a_deletion(self, store: StorePort) -> None:
+        """A prune deletes what it has listed. A name has one content, and stays the same."""
+        store.put_blobs([Blob(A, b"a"), Blob(B, b"b")], at=1.0)
+        assert len({store.blob_name(address) for address in (A, B, C)}) == 3
+        assert store.blob_name(store.blob_name(A)) == store.blob_name(A)
+        assert store.delete_blobs([store.blob_name(A)], untouched_since=2.0) == 1
+        assert store.get_blobs([A, B]) == {B: b"b"}
 
     def test_a_put_without_content_is_a_defect_of_the_caller(self, store: StorePort) -> None:
         """Only an append can answer that something is missing."""

@@ -245,10 +245,10 @@ class RemovalRules:
         assert replace(store, fence, 0, 2, blobs=[Blob(A, b"a"), Blob(A)], at=AT + 5)
         assert store.scan_blobs(limit=9)[0].touched_at == AT + 5
         assert replace(store, fence, 2, 4, blobs=[Blob(B, b"b"), Blob(A)])
-        assert [(info.address, info.touched_at) for info in store.scan_blobs(limit=9)] == [
-            (A, AT + 5),
-            (B, AT),
-        ]
+        assert {(info.address, info.touched_at) for info in store.scan_blobs(limit=9)} == {
+            (store.blob_name(A), AT + 5),
+            (store.blob_name(B), AT),
+        }
 
     def test_a_replacement_is_bounded_like_an_append(self, store: StorePort) -> None:
         """TooLarge, with nothing written; the limits themselves are accepted."""
@@ -356,6 +356,10 @@ class RemovalRules:
             store.adopt_events("r", of="copy", fence=fence, revision=1)
         assert len(store.read_events("r", limit=9)) == 2
 
+    def stored_bytes(self, event: Event) -> int:
+        """How many bytes ``measure`` counts for an event."""
+        return len(event.body)
+
     def test_a_run_is_measured_by_its_own_events(self, store: StorePort) -> None:
         """Their number and the bytes of their bodies.
 
@@ -366,8 +370,11 @@ class RemovalRules:
         events = (an_event("r", 4, body=bytes(50_000)), an_event("r", 5, body=b""))
         append(store, an_append("r", fence, 3)._replace(events=events))
         held(store, "f", origin="r", origin_seq=4)
-        assert store.measure("r") == RunSize(5, 50_006)
+        own = store.read_events("r", limit=9)
+        assert sum(len(event.body) for event in own) == 50_006
+        assert store.measure("r") == RunSize(5, sum(map(self.stored_bytes, own)))
         assert store.measure("f") == RunSize(0, 0)
         assert store.measure("nobody") == RunSize(0, 0)
         assert replace(store, fence, 1, 4)
-        assert store.measure("r") == RunSize(3, 2 + len(pruned("r", 2, 4).body))
+        left = (own[0], pruned("r", 2, 4), own[4])
+        assert store.measure("r") == RunSize(3, sum(map(self.stored_bytes, left)))

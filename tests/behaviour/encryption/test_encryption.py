@@ -1,0 +1,441 @@
+"""Encrypted stores as people use them: keys and where they come from, rotation, and what a store's files show."""
+
+import logging
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import holdfast
+from holdfast.errors import Corrupt
+from holdfast.stores.encrypted.store import EncryptedStore
+from holdfast.stores.encryption_mark import MARK_KEY, MARK_SPACE, with_keys
+from holdfast.stores.in_memory import MemoryStore
+from holdfast.testing.relay_store import Relay
+
+KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
+SECRET = "Quicksilver-4711"  # noqa: S105 - what the tests look for in files
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def act(store: holdfast.Store, name: str = "agent") -> None:
+    """A run with a bit of everything, and the secret in all of it."""
+    with holdfast.run(name, store=store, goal=f"find {SECRET}", inputs={"about": SECRET}) as run:
+        run.step("look", lambda what: f"{what} found", SECRET)
+        run.step("large", lambda: SECRET * 5_000)
+        run.checkpoint({"notes": [SECRET * 500, SECRET]}, label="draft")
+        run.remember(f"{SECRET} is a metal", key=f"about-{SECRET}")
+        run.think(f"{SECRET} again")
+        run.decide(f"use {SECRET}", because=SECRET)
+        with holdfast.run("helper") as child:
+            child.step("deep", lambda: SECRET)
+        try:
+            run.step("fails", _fail)
+        except RuntimeError:
+            pass
+        run.finish({"answer": SECRET})
+
+
+def _fail() -> None:
+    raise RuntimeError(f"401 for {SECRET}")
+
+
+def files_with(directory: Path, text: str) -> list[str]:
+    return [path.name for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+# -- what a store shows ----------------------------------------------------------------------------------------
+
+
+def test_no_file_of_an_encrypted_store_shows_what_a_run_has_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a run with children, forks, a rewind, letters, facts, a prune and a snapshot; nor does the log."""
+    caplog.set_level(logging.DEBUG)
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    store.fork("agent@2", as_="try-b")
+    with holdfast.run("try-b", store=store, goal=f"find {SECRET}", inputs={"about": SECRET}) as run:
+        run.step("look", lambda what: f"{what} found", SECRET)
+    store.label("agent@3", f"label-{SECRET}")
+    assert [hit.fact.text for hit in store.memory.recall("metal")] == [f"{SECRET} is a metal"]
+    assert store.search(SECRET)
+    store.prune()
+    assert store.get("agent").status == "finished"
+    assert files_with(tmp_path, SECRET) == []
+    assert SECRET not in caplog.text
+    store.close()
+    again = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    assert SECRET in str(again.events("agent"))
+    again.close()
+
+
+def test_a_plain_store_would_show_it(tmp_path: Path) -> None:
+    """Else the test above would show nothing."""
+    store = holdfast.store(tmp_path / "plain.db")
+    act(store)
+    store.close()
+    assert files_with(tmp_path, SECRET)
+
+
+def test_sql_views_show_names_and_no_content(tmp_path: Path) -> None:
+    """Kinds, names and times are in clear; the views can be read."""
+    import apsw
+
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    store.close()
+    connection = apsw.Connection(str(tmp_path / "sealed.db"))
+    for view in ("journal", "tool_counts", "failures", "model_costs"):
+        found = str(list(connection.execute(f"SELECT * FROM {view}")))  # noqa: S608 - names from above
+        assert SECRET not in found
+    counts = dict(connection.execute("SELECT name, started FROM tool_counts"))
+    assert counts["look"] == 1
+    connection.close()
+
+
+def test_an_erased_lineage_leaves_nothing_that_its_key_was_for(tmp_path: Path) -> None:
+    """The key goes with the last row that has it; contents are named by no lineage any more."""
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    act(store, "other")
+    port = store._port
+    assert isinstance(port, EncryptedStore)
+    row = port.inner.find_run("agent")
+    assert row is not None
+    wrapped = row.body[11:73]
+    store.erase("agent")
+    assert not [path for path in tmp_path.iterdir() if path.is_file() and wrapped in path.read_bytes()]
+    assert [run.run for run in store.runs()] == ["other/helper", "other"]
+    assert SECRET in str(store.events("other"))
+    store.close()
+
+
+def test_a_flattened_fork_outlives_its_origin(tmp_path: Path) -> None:
+    """Its events are sealed for itself, and the store below finds a sound journal."""
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    store.fork("agent@2", as_="fork")
+    before = [event[:7] for event in store.events("fork")]
+    store.erase("agent", flatten=True)
+    assert [event[:7] for event in store.events("fork")] == before
+    assert [one for one in store._port.examine() if one.verdict == "failure"] == []
+    store.close()
+
+
+# -- keys ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["base64", "urlsafe", "hex", "file", "raw file", "command"])
+def test_a_key_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """As text, from a file, or from a command's output; and it is the same key."""
+    key = bytes([251, 255, *range(30)])
+    text = b64encode(key).decode()
+    path = tmp_path / "key"
+    path.write_bytes(key if form == "raw file" else f"{text}\n".encode())
+    name, told = {
+        "base64": ("HOLDFAST_KEY", text),
+        "urlsafe": ("HOLDFAST_KEY", text.replace("+", "-").replace("/", "_").rstrip("=")),
+        "hex": ("HOLDFAST_KEY", key.hex()),
+        "file": ("HOLDFAST_KEY_FILE", str(path)),
+        "raw file": ("HOLDFAST_KEY_FILE", str(path)),
+        "command": ("HOLDFAST_KEY_COMMAND", f"cat '{path}'"),
+    }[form]
+    monkeypatch.setenv(name, told)
+    with holdfast.run("r", store=tmp_path / "a.db") as run:
+        run.step("one", lambda: 1)
+    holdfast.store(tmp_path / "a.db").close()
+    monkeypatch.delenv(name)
+    assert holdfast.store(tmp_path / "a.db", key=key).get("r").status == "finished"
+
+
+class Service:
+    """A key management service."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def wrap(self, keys: bytes) -> bytes:
+        return bytes(byte ^ 170 for byte in keys)
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        self.calls += 1
+        return bytes(byte ^ 170 for byte in wrapped)
+
+
+def test_a_key_may_stay_with_a_service(tmp_path: Path) -> None:
+    """It is asked once when the store is opened, and not for every run."""
+    service = Service()
+    store = holdfast.store(tmp_path / "a.db", key=service)
+    for number in range(5):
+        with holdfast.run(f"r{number}", store=store) as run:
+            run.step("one", lambda: 1)
+    assert service.calls == 1
+    store.close()
+    assert len(holdfast.store(tmp_path / "a.db", key=service).runs()) == 5
+    holdfast.store(tmp_path / "a.db", key=service).close()
+    with pytest.raises(holdfast.KeyRefused):
+        holdfast.store(tmp_path / "a.db", key=KEY)
+
+
+def test_a_function_may_give_the_key(tmp_path: Path) -> None:
+    """Called when the store is opened."""
+    holdfast.store(tmp_path / "a.db", key=lambda: KEY).close()
+    holdfast.store(tmp_path / "a.db", key=KEY.hex()).close()
+
+
+@pytest.mark.parametrize("told", ["", "short", "zz" * 32, b64encode(bytes(31)).decode(), "ä" * 44])
+def test_what_is_no_key_is_refused_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """An error text goes to logs and terminals."""
+    monkeypatch.setenv("HOLDFAST_KEY_FILE" if not told else "HOLDFAST_KEY", told or str(tmp_path / "none"))
+    with pytest.raises(holdfast.KeyRefused) as caught:
+        holdfast.store(tmp_path / "a.db")
+    assert not told or told not in str(caught.value)
+    assert "holdfast keys new" in (caught.value.hint or "")
+
+
+def test_a_failing_command_is_refused_without_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have printed half a key."""
+    monkeypatch.setenv("HOLDFAST_KEY_COMMAND", f"sh -c 'echo {SECRET}; echo {SECRET} >&2; exit 3'")
+    with pytest.raises(holdfast.KeyRefused, match="HOLDFAST_KEY_COMMAND") as caught:
+        holdfast.store(tmp_path / "a.db")
+    assert SECRET not in repr(caught.value)
+
+
+def test_two_keys_are_one_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which one would be chosen is nobody's to guess."""
+    monkeypatch.setenv("HOLDFAST_KEY", KEY.hex())
+    monkeypatch.setenv("HOLDFAST_KEY_FILE", "x")
+    with pytest.raises(holdfast.KeyRefused, match="HOLDFAST_KEY, HOLDFAST_KEY_FILE"):
+        holdfast.store(tmp_path / "a.db")
+
+
+def test_an_encrypted_store_without_its_key_says_so(tmp_path: Path) -> None:
+    """Before anything is read, with what to set."""
+    holdfast.store(tmp_path / "a.db", key=KEY).close()
+    with pytest.raises(holdfast.KeyRefused, match="no key is set") as caught:
+        holdfast.store(tmp_path / "a.db")
+    assert "HOLDFAST_KEY" in (caught.value.hint or "")
+
+
+def test_an_encrypted_store_without_the_extra_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hint is the line to type."""
+    import sys
+
+    holdfast.store(tmp_path / "a.db", key=KEY).close()
+    for name in [name for name in sys.modules if name.startswith("holdfast.stores.encrypted")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    with pytest.raises(holdfast.KeyRefused) as caught:
+        holdfast.store(tmp_path / "a.db", key=KEY)
+    assert "pip install 'holdfast[encryption]'" in (caught.value.hint or "")
+
+
+def test_a_plain_store_is_not_taken_for_an_encrypted_one(tmp_path: Path) -> None:
+    """Else somebody could exchange one for the other."""
+    store = holdfast.store(tmp_path / "plain.db")
+    act(store)
+    store.close()
+    with pytest.raises(holdfast.KeyRefused, match="not encrypted") as caught:
+        holdfast.store(tmp_path / "plain.db", key=KEY)
+    assert "holdfast copy" in (caught.value.hint or "")
+
+
+def test_an_open_store_is_not_given_for_another_key(tmp_path: Path) -> None:
+    """A process shares what it has open; but not with someone who names another key."""
+    store = holdfast.store(tmp_path / "a.db", key=KEY)
+    assert holdfast.store(tmp_path / "a.db", key=KEY)._port is store._port
+    with pytest.raises(holdfast.KeyRefused):
+        holdfast.store(tmp_path / "a.db", key=OTHER)
+    store.close()
+
+
+# -- rotation --------------------------------------------------------------------------------------------------
+
+
+def test_a_rotated_store_opens_with_the_new_key_only(tmp_path: Path) -> None:
+    """What was there can be read, and the handle that rotated goes on."""
+    store = holdfast.store(tmp_path / "a.db", key=KEY)
+    act(store)
+    assert store.rotate_key(OTHER) == 2
+    act(store, "later")
+    store.close()
+    with pytest.raises(holdfast.KeyRefused):
+        holdfast.store(tmp_path / "a.db", key=KEY)
+    again = holdfast.store(tmp_path / "a.db", key=OTHER)
+    for name in ("agent", "later"):
+        assert SECRET in str(again.events(name))
+    again.close()
+
+
+def test_both_keys_open_it_until_the_old_one_is_dropped(tmp_path: Path) -> None:
+    """So processes can be restarted one by one; a run that began under the new key is read by the others."""
+    place = MemoryStore(tmp_path.name)
+    old = with_keys(place, KEY)
+    new = with_keys(place, KEY)
+    from holdfast.stores.encryption_mark import rotate
+
+    assert rotate(new, OTHER, keeps_old=True) == 2
+    act(holdfast.Store(new))
+    assert SECRET in str(holdfast.Store(old).events("agent"))
+    assert with_keys(place, KEY).find_run("agent") == with_keys(place, OTHER).find_run("agent")
+    assert rotate(new, OTHER, keeps_old=False) == 2
+    with pytest.raises(holdfast.KeyRefused):
+        with_keys(place, KEY)
+
+
+def test_who_knew_the_old_key_cannot_read_what_began_after_the_rotation(tmp_path: Path) -> None:
+    """Not even with the store keys of that time: there is a new one for new lineages."""
+    place = MemoryStore(tmp_path.name)
+    store = with_keys(place, KEY)
+    old_marker = place.get_record(MARK_SPACE, MARK_KEY)
+    act(holdfast.Store(store))
+    store.rotate_key(_master(OTHER), keeps_old=False)
+    act(holdfast.Store(store), "later")
+    now = place.get_record(MARK_SPACE, MARK_KEY)
+    assert old_marker is not None
+    assert now is not None
+    place.put_record(MARK_SPACE, MARK_KEY, old_marker.body, revision=now.revision)
+    thief = with_keys(place, KEY)
+    assert thief.find_run("agent").damage == ""
+    with pytest.raises(Corrupt):
+        thief.find_run("later")
+
+
+def _master(key: bytes) -> Any:
+    from holdfast.stores.encrypted.master_key import KnownKey
+
+    return KnownKey(key)
+
+
+class _Killed(BaseException):
+    pass
+
+
+class _Killing(Relay):
+    """Ends the process, so to speak, before or after its nth write."""
+
+    def __init__(self, port: Any, at: int, *, after: bool) -> None:
+        super().__init__(port)
+        self.left, self.after = at, after
+
+    def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        if verb.__name__ not in {"put_record", "swap_run", "create_run", "append"}:
+            return verb(*args, **kwargs)
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise _Killed
+        done = verb(*args, **kwargs)
+        if self.left == 0:
+            raise _Killed
+        return done
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_rotation_killed_at_any_write_leaves_a_store_that_opens(tmp_path: Path, after: bool) -> None:
+    """With the old key before its one write, with the new one after it; repeated, it is done."""
+    for at in range(1, 9):
+        place = MemoryStore(f"{tmp_path.name}-{at}-{after}")
+        act(holdfast.Store(with_keys(place, KEY)))
+        try:
+            with_keys(_Killing(place, at, after=after), KEY).rotate_key(_master(OTHER), keeps_old=False)
+        except _Killed:
+            key = OTHER if after else KEY
+            assert SECRET in str(holdfast.Store(with_keys(place, key)).events("agent"))
+            with_keys(place, key).rotate_key(_master(OTHER), keeps_old=False)
+            assert SECRET in str(holdfast.Store(with_keys(place, OTHER)).events("agent"))
+            continue
+        assert at > 1, "a rotation without a write"
+        return
+    pytest.fail("a rotation takes more than eight writes")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_creation_killed_at_its_write_leaves_an_empty_store_or_an_encrypted_one(
+    tmp_path: Path, after: bool
+) -> None:
+    """Never a plain one that has something in it."""
+    place = MemoryStore(f"{tmp_path.name}-{after}")
+    with pytest.raises(_Killed):
+        with_keys(_Killing(place, 1, after=after), KEY)
+    assert (place.get_record(MARK_SPACE, MARK_KEY) is not None) == after
+    act(holdfast.Store(with_keys(place, KEY)))
+    with pytest.raises(holdfast.KeyRefused):
+        with_keys(place)
+
+
+def test_a_plain_store_has_no_key_to_rotate(tmp_path: Path) -> None:
+    """And the hint says how it becomes an encrypted one."""
+    store = holdfast.store(tmp_path / "plain.db")
+    with pytest.raises(holdfast.KeyRefused, match="not encrypted") as caught:
+        store.rotate_key(KEY)
+    assert "holdfast copy" in (caught.value.hint or "")
+
+
+# -- export, copy, handoff -------------------------------------------------------------------------------------
+
+
+def test_a_plain_store_becomes_an_encrypted_one_by_copy_and_back(tmp_path: Path) -> None:
+    """Every event the same, and the files of the encrypted one show nothing."""
+    plain, sealed, back = tmp_path / "p", tmp_path / "s", tmp_path / "b"
+    for directory in (plain, sealed, back):
+        directory.mkdir()
+    source = holdfast.store(plain / "a.db")
+    act(source)
+    source.fork("agent@2", as_="fork")
+    target = holdfast.store(sealed / "a.db", key=KEY)
+    assert not source.copy(target, move=True).refused
+    last = holdfast.store(back / "a.db")
+    assert not target.copy(last, move=True).refused
+    for run in ("agent", "agent/helper", "fork"):
+        there, here = target.events(run), last.events(run)
+        assert [one[:7] for one in here[: len(there) - 1]] == [one[:7] for one in there[:-1]]
+    assert files_with(sealed, SECRET) == []
+    assert [one for one in target._port.examine() if one.verdict == "failure"] == []
+    for store in (source, target, last):
+        store.close()
+
+
+def test_a_run_goes_from_one_encrypted_store_to_another_by_export_and_handoff(tmp_path: Path) -> None:
+    """The file and the document are plaintext; what is written from them is sealed again."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    source, target = holdfast.store(one / "a.db", key=KEY), holdfast.store(two / "a.db", key=OTHER)
+    act(source)
+    source.export("agent", tmp_path / "agent.hold")
+    target.import_(tmp_path / "agent.hold")
+    assert [event[:7] for event in source.events("agent")] == [
+        event[:7] for event in target.events("agent")[: len(source.events("agent"))]
+    ]
+    assert files_with(two, SECRET) == files_with(one, SECRET) == []
+    source.close()
+    target.close()
+
+
+def test_a_thousand_events_replay_from_an_encrypted_store(tmp_path: Path) -> None:
+    """Pages, a snapshot and its records are opened; the steps are not run again."""
+    path = tmp_path / "a.db"
+    with holdfast.run("long", store=holdfast.store(path, key=KEY)) as run:
+        for number in range(700):
+            run.step("n", lambda number: number, number)
+    holdfast.store(path, key=KEY).close()
+    with holdfast.run("long", store=holdfast.store(path, key=KEY), if_finished="reopen") as run:
+        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(range(700))
+    holdfast.store(path, key=KEY).close()

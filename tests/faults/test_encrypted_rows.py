@@ -1,0 +1,337 @@
+"""An encrypted store against someone who can write to its tables: nothing changed, swapped or stripped is used.
+
+The attacker has everything but the key, and repairs every checksum and chain that needs none. The tests were seen
+to fail with the seq left out of an event's associated data, with the revision left out of a record's, with a constant
+nonce, and with sealed bodies that were not required to be sealed.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import holdfast
+from holdfast.errors import Corrupt
+from holdfast.model.events import checksum
+from holdfast.model.store_rows import RunRow
+from holdfast.stores.encrypted.store import EncryptedStore
+from holdfast.stores.row_checksums import record_crc, run_crc
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of a store with two runs, a fork, letters, facts, and contents of their own; nobody has it open."""
+    path = tmp_path / "sealed.db"
+    fill(path, KEY)
+    return path
+
+
+def fill(path: Path, key: bytes) -> None:
+    store = holdfast.store(path, key=key)
+    for name in ("one", "two"):
+        with holdfast.run(name, store=store, goal=f"goal of {name}") as run:
+            for number in range(3):
+                run.step("work", lambda name=name, number=number: f"{name} {number}", number)
+            run.checkpoint({"all": ["x" * 3_000, name]})
+            run.step("large", lambda name=name: name * 20_000)
+            run.remember(f"{name} is known")
+    store.fork("one@2", as_="fork")
+    store._port.put_record("inbox/one", "l-1", b'{"kind":"note","at":1}', revision=0)
+    store._port.put_record("inbox/one", "l-2", b'{"kind":"other","at":2}', revision=0)
+    store._port.close()
+
+
+def read_all(path: Path, key: bytes = KEY) -> None:
+    """Read everything that there is, as programs do. Raises what the first reader raises."""
+    store = holdfast.store(path, key=key)
+    try:
+        port = store._port
+        for row in port.list_runs(limit=99):
+            assert port.find_run(row.run) is not None
+            store.events(row.run)
+        for space in ("facts", "inbox/one", "inbox/two"):
+            for record in port.scan_records(space, limit=99, damaged=True):
+                if record.damage:
+                    raise Corrupt(store=port.url, problem=record.damage)
+        from holdfast.engine.damage.blob_check import check_blobs
+
+        for finding in check_blobs(port, port.list_runs(limit=99), full=True):
+            if finding.verdict == "failure":
+                raise Corrupt(store=port.url, problem=finding.text)
+    finally:
+        store._port.close()
+
+
+def attack(path: Path, *sql: tuple[str, tuple[Any, ...]]) -> None:
+    connection = apsw.Connection(str(path))
+    for line, values in sql:
+        connection.execute(line, values)
+        assert connection.changes(), line
+    connection.close()
+
+
+def rows(path: Path, line: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    connection = apsw.Connection(str(path))
+    found = list(connection.execute(line, values))
+    connection.close()
+    return found
+
+
+def mend_events(path: Path) -> None:
+    """Give every event the checksum of what it now is, as anyone can."""
+    names = dict(rows(path, "SELECT id, run FROM runs"))
+    for id_, run, *columns in rows(path, "SELECT id, run, seq, at, kind, name, key, fence, body FROM events"):
+        crc = checksum(names[run], *columns)
+        attack(path, ("UPDATE events SET crc = ? WHERE id = ?", (crc, id_)))
+
+
+def mend_records(path: Path) -> None:
+    for space, key, revision, body in rows(path, "SELECT space, key, revision, body FROM records"):
+        crc = record_crc(space, key, revision, body)
+        attack(path, ("UPDATE records SET crc = ? WHERE space = ? AND key = ?", (crc, space, key)))
+
+
+def mend_runs(path: Path) -> None:
+    line = "SELECT run, birth, created_at, status, body, origin, origin_seq, agent FROM runs"
+    for run, birth, created_at, status, body, origin, origin_seq, agent in rows(path, line):
+        row = RunRow(run, birth, created_at, status, body, origin, origin_seq, agent=agent)
+        attack(path, ("UPDATE runs SET crc = ? WHERE run = ?", (run_crc(row), run)))
+
+
+@pytest.fixture
+def event_ids(path: Path) -> dict[tuple[str, int], int]:
+    found = rows(path, "SELECT r.run, e.seq, e.id FROM runs r JOIN events e ON e.run = r.id")
+    return {(run, seq): id_ for run, seq, id_ in found}
+
+
+def test_what_nobody_touched_is_read(path: Path) -> None:
+    """Else the other tests would show nothing."""
+    read_all(path)
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["at", "kind", "name", "key", "fence", "body"])
+def test_a_changed_column_of_an_event_is_refused(
+    path: Path, event_ids: dict[tuple[str, int], int], column: str
+) -> None:
+    """With its checksum repaired. The run and the event are named."""
+    change = {
+        "at": "at = at + 1",
+        "kind": "kind = 'step.failed'",
+        "name": "name = 'other'",
+        "key": "key = 'ff' || substr(key, 3)",
+        "fence": "fence = fence + 1",
+        "body": "body = CAST(substr(body, 1, 40) || x'00' || substr(body, 42) AS BLOB)",
+    }[column]
+    attack(path, (f"UPDATE events SET {change} WHERE id = ?", (event_ids["one", 4],)))
+    mend_events(path)
+    with pytest.raises(Corrupt, match="event #4 of run one"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("column", ["crc", "chain"])
+def test_a_changed_checksum_or_chain_is_found(
+    path: Path, event_ids: dict[tuple[str, int], int], column: str
+) -> None:
+    """By a reader of the events, or by the doctor, without a key."""
+    attack(path, (f"UPDATE events SET {column} = {column} + 1 WHERE id = ?", (event_ids["one", 4],)))
+    store = holdfast.store(path, key=KEY)
+    assert [one for one in store._port.examine() if one.verdict == "failure" and "one" in one.text]
+    store._port.close()
+
+
+@pytest.mark.parametrize("other", [("one", 5), ("two", 4), ("two", 5)])
+def test_two_swapped_events_are_refused(
+    path: Path, event_ids: dict[tuple[str, int], int], other: tuple[str, int]
+) -> None:
+    """Of one run or two: all that is stored of each, but for its place."""
+    here, there = event_ids["one", 4], event_ids[other]
+    columns = "at, kind, name, key, fence, body"
+    one, two = (rows(path, f"SELECT {columns} FROM events WHERE id = ?", (id_,))[0] for id_ in (here, there))
+    line = "UPDATE events SET (at, kind, name, key, fence, body) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
+    attack(path, (line, (*two, here)), (line, (*one, there)))
+    mend_events(path)
+    with pytest.raises(Corrupt, match="event #4 of run"):
+        read_all(path)
+
+
+def test_an_event_of_another_store_is_refused(
+    path: Path, tmp_path: Path, event_ids: dict[tuple[str, int], int]
+) -> None:
+    """Of the same program, under the same master key."""
+    fill(tmp_path / "other.db", KEY)
+    line = "SELECT e.at, e.kind, e.name, e.key, e.fence, e.body FROM runs r JOIN events e ON e.run = r.id "
+    (brought,) = rows(tmp_path / "other.db", line + "WHERE r.run = 'one' AND e.seq = 4")
+    line = "UPDATE events SET (at, kind, name, key, fence, body) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
+    attack(path, (line, (*brought, event_ids["one", 4])))
+    mend_events(path)
+    with pytest.raises(Corrupt, match="event #4 of run one"):
+        read_all(path)
+
+
+def test_a_plain_event_is_refused(path: Path, event_ids: dict[tuple[str, int], int]) -> None:
+    """In the form in which a store without a key has it."""
+    attack(
+        path,
+        ("UPDATE events SET body = ? WHERE id = ?", (b'{"ms":1}\n{"value":"forged"}', event_ids["one", 4])),
+    )
+    mend_events(path)
+    with pytest.raises(Corrupt, match="event #4 of run one"):
+        read_all(path)
+
+
+def test_an_event_that_is_gone_is_missed(path: Path, event_ids: dict[tuple[str, int], int]) -> None:
+    """In the middle; the last ones are for the acknowledged heads to miss."""
+    attack(path, ("DELETE FROM events WHERE id = ?", (event_ids["one", 4],)))
+    with pytest.raises(Corrupt, match="event #4 of run one"):
+        read_all(path)
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change", ["birth = 'b'", "created_at = created_at + 1", "agent = 'a'", "body = x'7b7d'"]
+)
+def test_a_changed_column_of_a_run_is_refused(path: Path, change: str) -> None:
+    """All that never changes, and the body: in clear, too."""
+    attack(path, (f"UPDATE runs SET {change} WHERE run = 'two'", ()))
+    mend_runs(path)
+    with pytest.raises(Corrupt, match="two"):
+        read_all(path)
+
+
+def test_swapped_bodies_of_runs_are_refused(path: Path) -> None:
+    """Each has the key of its own lineage."""
+    bodies = dict(rows(path, "SELECT run, body FROM runs"))
+    line = "UPDATE runs SET body = ? WHERE run = ?"
+    attack(path, (line, (bodies["one"], "two")), (line, (bodies["two"], "one")))
+    mend_runs(path)
+    with pytest.raises(Corrupt, match="the row of run"):
+        read_all(path)
+
+
+def test_a_body_from_a_later_revision_is_refused(path: Path) -> None:
+    """A row cannot have a body that was written after it."""
+    store = holdfast.store(path, key=KEY)
+    row = store._port.find_run("two")
+    assert row is not None
+    assert store._port.swap_run("two", revision=row.revision, status=row.status, body=b'{"x":1}')
+    store._port.close()
+    attack(path, ("UPDATE runs SET revision = ? WHERE run = 'two'", (row.revision,)))
+    with pytest.raises(Corrupt, match="two"):
+        read_all(path)
+
+
+def test_a_fork_at_another_point_is_refused(path: Path) -> None:
+    """The origin is in clear; the chain of the fork's own events says where they belong."""
+    store = holdfast.store(path, key=KEY)
+    with holdfast.run("fork", store=store) as run:
+        run.step("new", lambda: 1)
+    store._port.close()
+    attack(path, ("UPDATE runs SET origin = 'two' WHERE run = 'fork'", ()))
+    mend_runs(path)
+    with pytest.raises(Corrupt, match="fork"):
+        read_all(path)
+
+
+# -- records and contents --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "body = CAST(substr(body, 1, 40) || x'00' || substr(body, 42) AS BLOB)",
+        "revision = revision + 1",
+        'body = CAST(\'{"kind":"forged","at":1}\' AS BLOB)',
+        "key = 'l-3'",
+        "space = 'inbox/two'",
+        "body = (SELECT body FROM records WHERE key = 'l-2')",
+    ],
+)
+def test_a_changed_record_is_refused(path: Path, change: str) -> None:
+    """Its body, its revision, its key, its space, the body of another one, plaintext."""
+    attack(path, (f"UPDATE records SET {change} WHERE key = 'l-1'", ()))
+    mend_records(path)
+    with pytest.raises(Corrupt, match="record l-"):
+        read_all(path)
+
+
+def test_a_changed_fact_is_refused(path: Path) -> None:
+    """The body of another fact, under the store's own key."""
+    (one, two) = rows(path, "SELECT key, body FROM records WHERE space = 'facts'")
+    attack(path, ("UPDATE records SET body = ? WHERE space = 'facts' AND key = ?", (two[1], one[0])))
+    mend_records(path)
+    with pytest.raises(Corrupt, match="of facts"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("kind", ["changed", "swapped", "plain"])
+def test_a_changed_content_is_refused(path: Path, kind: str) -> None:
+    """By its address, which is not stored; nor does a content of another address open there."""
+    one, two, *_ = rows(path, "SELECT address, data FROM blobs ORDER BY address")
+    new = {"changed": one[1][:-1] + bytes([one[1][-1] ^ 1]), "swapped": two[1], "plain": b"plain"}[kind]
+    attack(path, ("UPDATE blobs SET data = ? WHERE address = ?", (new, one[0])))
+    with pytest.raises(Corrupt, match="was not sealed by this store"):
+        read_all(path)
+
+
+# -- the store -------------------------------------------------------------------------------------------------
+
+
+def test_another_key_opens_nothing(path: Path) -> None:
+    """Nor does a store whose marker is another one's."""
+    with pytest.raises(holdfast.KeyRefused, match="another key"):
+        holdfast.store(path, key=os.urandom(32))
+
+
+def test_the_marker_of_another_store_opens_no_row(path: Path, tmp_path: Path) -> None:
+    """Under the same master key: the rows are of other store keys."""
+    fill(tmp_path / "other.db", KEY)
+    ((body,),) = rows(tmp_path / "other.db", "SELECT body FROM records WHERE space = 'encryption'")
+    attack(path, ("UPDATE records SET body = ? WHERE space = 'encryption'", (body,)))
+    mend_records(path)
+    with pytest.raises(Corrupt):
+        read_all(path)
+
+
+def test_a_store_without_its_marker_is_refused(path: Path) -> None:
+    """It would look like a plain one, which a program with a key must not take for its own."""
+    attack(path, ("DELETE FROM records WHERE space = 'encryption'", ()))
+    with pytest.raises(holdfast.KeyRefused, match="not encrypted"):
+        holdfast.store(path, key=KEY)
+
+
+def test_no_nonce_is_used_twice(path: Path) -> None:
+    """The same content at the same place is sealed differently each time."""
+    store = holdfast.store(path, key=KEY)
+    port = store._port
+    assert isinstance(port, EncryptedStore)
+    for _ in range(20):
+        port.put_record("s", "k", b"same", revision=0)
+        port.delete_record("s", "k", revision=1)
+        port.put_blobs([], at=1.0)
+    bodies = {body for (body,) in rows(path, "SELECT body FROM events")}
+    nonces = [body[body.index(b"\n") + 4 :][:12] for body in bodies]
+    assert len(set(nonces)) == len(nonces) > 20
+    sealed = set()
+    for _ in range(20):
+        port.put_record("s", "k", b"same", revision=0)
+        record = port.inner.get_record("s", "k")
+        assert record is not None
+        sealed.add(record.body)
+        port.delete_record("s", "k", revision=1)
+    assert len(sealed) == 20
+    port.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND"):
+        monkeypatch.delenv(name, raising=False)
