@@ -188,7 +188,14 @@ def planted(tmp_path: Path, bug: str) -> dict[str, str]:
 
 def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
     """Planted: recorded outcomes are never given back, so all is done again. Exit 1, and it says where."""
-    bug = "from holdfast.engine.run.held_run import HeldRun\nHeldRun.next_outcome = lambda self, call: None\n"
+    bug = """
+from holdfast.engine.run.held_run import HeldRun
+entered = HeldRun.__init__
+def forget(self, *args, **named):
+    entered(self, *args, **named)
+    self.view.calls.clear()
+HeldRun.__init__ = forget
+"""
     seed = seed_for("summarise", "before")
     done = demo("--seed", str(seed), environment=planted(tmp_path, bug))
     assert done.returncode == 1, done.stdout + done.stderr
@@ -196,6 +203,7 @@ def test_a_journal_that_is_not_read_fails_the_proof(tmp_path: Path) -> None:
         r"^FAILED +ledger .*twice or more: fronds, holdfasts, urchins", done.stdout, re.MULTILINE
     )
     assert re.search(r"^FAILED +model .*asked again: ask fronds", done.stdout, re.MULTILINE)
+    assert re.search(r"^FAILED +run .*repeated plan, ", done.stdout, re.MULTILINE)
     assert "must not happen" in done.stdout
 
 

@@ -23,6 +23,8 @@ _STEPS = 150
 _HOLDER = """
 import os, sqlite3, sys, threading
 import holdfast
+from holdfast import limits
+limits.BUSY_TIMEOUT_S = 300.0
 run_id, mode, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 looks = 0
 
@@ -57,7 +59,9 @@ with holdfast.run(run_id, store="sqlite:///runs.db", loops=False) as run:
 """
 _VISITOR = """
 import sqlite3, sys
+from holdfast import limits
 from holdfast.stores.sqlite import SqliteStore
+limits.BUSY_TIMEOUT_S = 300.0
 for number in range(int(sys.argv[1])):
     if number % 2:
         store = SqliteStore("runs.db")

@@ -15,6 +15,7 @@ from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.memory.terms import folded
+from holdfast.errors import EmbedderUnavailable
 from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -64,8 +65,14 @@ class Table:
         import holdfast_vectors
 
         path = os.path.join(holdfast_vectors.__path__[0], FILE)  # noqa: PTH118 - nor pathlib
-        with open(path, "rb") as file:  # noqa: PTH123
-            return read_table(mmap(file.fileno(), 0, access=ACCESS_READ))
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                try:
+                    return read_table(mmap(file.fileno(), 0, access=ACCESS_READ))
+                except OSError:  # a map takes a second descriptor, and the process may have one alone
+                    return read_table(file.read())
+        except OSError as error:
+            raise EmbedderUnavailable(embedder=MODEL, problem=f"cannot be read: {error}") from error
 
     @lru_cache(maxsize=8_192)  # noqa: B019 - there is one table, and it lives as long as the process
     def _pieces(self, word: str) -> list[int]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from holdfast.cli.demo.agent import TOPICS, question_about, question_of_summary, read_ledger
-from holdfast.cli.demo.evidence import Track, tracks_of
+from holdfast.cli.demo.evidence import Track, rows_of, tracks_of
 from holdfast.cli.demo.fake_model import Request, scripted_answer
 from holdfast.cli.demo.killer import DemoRun
 from holdfast.model.events import Event, Kind
@@ -42,11 +42,18 @@ def undisturbed_result() -> str:
 
 
 def prove_run(seen: DemoRun, *, kills: int, undisturbed: str | None) -> Claim:
-    """The agent was killed as often as requested, and still finished with the same result."""
+    """The agent was killed as often as requested, repeated no step, and finished with the same result."""
     killed = sum(process.killed for process in seen.processes)
     times = "once" if killed == 1 else f"{killed} times"
     text = f"killed {times} with SIGKILL, {seen.status}"
-    holds = killed == kills and seen.status == Status.FINISHED and bool(seen.result)
+    repeated = [
+        row.step
+        for row in rows_of(seen.events, seen.processes)
+        if any(cell.outcome == "repeated" for cell in row.cells)
+    ]
+    if repeated:
+        text += f", repeated {', '.join(repeated)},"
+    holds = killed == kills and seen.status == Status.FINISHED and bool(seen.result) and not repeated
     if undisturbed is None:
         return Claim("run", holds, text)
     same = seen.result == undisturbed
