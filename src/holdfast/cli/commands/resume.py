@@ -132,8 +132,7 @@ def command(
         raise click.UsageError("name one run, or ask for --last")
     if as_json and not dry_run:
         raise click.UsageError("--json shows the plan, and goes with --dry-run")
-    if (accept or trusts) and dry_run:
-        given = "--accept" if accept else "--trust"
+    if dry_run and (given := "--accept" if accept else "--trust" if trusts else ""):
         raise click.UsageError(f"{given} is recorded at once, and does not go with --dry-run")
     store = open_existing(url)
     info = _check(store, _chosen(store, run, url, last=last))
