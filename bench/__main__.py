@@ -25,6 +25,7 @@ SUBJECTS = (
     "growth",
     "resuming",
     "code_changes",
+    "encryption",
     "models",
     "postgres",
     "postgres_search",
