@@ -1,0 +1,125 @@
+"""The path of the common call: the identity of the long way, and few calls of Python functions."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from secrets import token_hex
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.steps import call_identity
+
+
+class Stop(Exception):
+    """Ends an attempt without finishing the run."""
+
+
+class Forgetful(dict[int, Any]):
+    """Knows no function: every call takes the long way."""
+
+    def __setitem__(self, key: int, value: object) -> None:
+        """Keep nothing."""
+
+
+def plain(first: Any, second: Any = 2) -> str:
+    return f"{type(first)} {type(second)} {token_hex()}"  # new each time it is called
+
+
+def keyed(first: int, idempotency_key: str = "") -> str:
+    return f"{first} {bool(idempotency_key)} {token_hex()}"
+
+
+@wraps(plain)
+def wrapper(*args: Any) -> str:
+    return plain(*args)
+
+
+def rest(first: int, *others: int) -> str:
+    return f"{first} {others} {token_hex()}"
+
+
+CALLS: tuple[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], ...] = (
+    (plain, (1, 2), {}),
+    (plain, (1,), {}),
+    (plain, (1,), {"second": 2}),
+    (plain, (True, None), {}),
+    (plain, (1.0, "a"), {}),
+    (plain, ([1], {"a": (1, 2)}), {}),
+    (plain, (2**70, 1), {}),
+    (plain, ("\ud800", 1), {}),
+    (plain, (holdfast.ephemeral(object()), 1), {}),
+    (keyed, (1,), {}),
+    (wrapper, (1, 2), {}),
+    (rest, (1,), {}),
+    (rest, (1, 2), {}),
+    (lambda first: plain(first), (1,), {}),
+)
+
+
+@pytest.mark.parametrize("is_long_first", [True, False])
+def test_a_known_function_has_the_identity_of_an_unknown_one(
+    url: str, monkeypatch: pytest.MonkeyPatch, is_long_first: bool
+) -> None:
+    """A call is answered by its record, whether its function was known when it was recorded or is now.
+
+    Planted: a short way without its look at the types of the arguments, and one that takes wrappers: both failed.
+    """
+    answers = []
+    for is_long in (is_long_first, not is_long_first):
+        known: dict[int, Any] = Forgetful() if is_long else {}
+        monkeypatch.setattr(call_identity, "_plain", known)
+        with pytest.raises(Stop), holdfast.run("r", store=url) as run:
+            answers.append(
+                [
+                    run.step(f"{number} {name}", fn, *args, **kwargs)
+                    for number, (fn, args, kwargs) in enumerate(CALLS)
+                    for name in ("one", "two", "two")
+                ]
+            )
+            raise Stop
+        assert [code for code, _ in known.values()] == ([] if is_long else [plain.__code__, rest.__code__])
+    assert answers[0] == answers[1]
+    assert len(set(answers[0])) == 3 * len(CALLS)
+
+
+def _calls(run: holdfast.Run, work: Callable[[int], Any], name: str, number: int) -> int:
+    seen = 0
+
+    def count(_frame: FrameType, event: str, _: object) -> None:
+        nonlocal seen
+        seen += event == "call"
+
+    call = run.once if name == "once" else run.step
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        call(name, work, number)
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+def result(number: int) -> str:
+    return f"{number:08}" * 512
+
+
+def test_a_step_takes_few_calls_of_python_functions(tmp_path: Path) -> None:
+    """What no noise moves, beside ``make bench-counts``: before ADR 41 it was 78, 106 and 22."""
+    store = tmp_path / "holdfast.db"
+    with pytest.raises(Stop), holdfast.run("r", store=store) as run:
+        for number in range(20):  # what is done for the first time is done
+            run.step("read", result, number)
+            run.once("once", result, number)
+        assert _calls(run, result, "read", 20) <= 54
+        assert _calls(run, result, "once", 20) <= 80
+        raise Stop
+    with pytest.raises(Stop), holdfast.run("r", store=store) as run:
+        for number in range(20):
+            run.step("read", result, number)
+            run.once("once", result, number)
+        assert _calls(run, result, "read", 20) <= 16
+        raise Stop
