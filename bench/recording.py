@@ -19,14 +19,13 @@ import holdfast
 from bench.measuring import Figure, added, median_us, ratio, rounds_us
 from bench.places import Place, places
 
-RESULT_CHARS = 4096
 ROUNDS = 40
 BLOCK = 25
 
 
 def work(number: int) -> str:
     """A result of 4 KB. It captures nothing and reads nothing of its module: that would be part of the intent."""
-    return f"{number:08}" * (RESULT_CHARS // 8)
+    return f"{number:08}" * 512
 
 
 def figures(place: Path) -> Iterator[Figure]:

@@ -28,7 +28,8 @@ from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX, VALUE_SIZE_BYTES_MAX
 from holdfast.model.recorded_value import Recorded
 
-_SHORT: Final = frozenset({type(None), bool, int, str})
+SHORT: Final = frozenset({type(None), bool, int, str})
+"""The types that are written as they are, unless orjson refuses one."""
 _MARKER: Final = b'{"$":'
 """Every tag starts so, and nothing else does: text escapes the quotes, and a dict with that key is tagged."""
 
@@ -53,7 +54,7 @@ def canonical_arguments(arguments: dict[str, Any], *, what: str) -> bytes:
 
 def plain_arguments(arguments: dict[str, Any]) -> bytes | None:
     """Arguments that are plain, as ``canonical`` writes them; None for others."""
-    if _SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
+    if SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
         try:
             return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # an int or a text that orjson cannot write
@@ -67,7 +68,7 @@ def encode_quickly(value: object) -> bytes | None:
     It needs no name of the value: the name would be made for every result of a step, for nothing.
     """
     try:
-        data = orjson.dumps(value if type(value) in _SHORT else tag(value, 0, QUICK))
+        data = orjson.dumps(value if type(value) in SHORT else tag(value, 0, QUICK))
     except (TypeError, RefusedError):
         return None
     return data if len(data) <= VALUE_SIZE_BYTES_MAX else None

@@ -107,21 +107,26 @@ class BlockingRuntime:
     ) -> Any:
         if timeout_s is not None:
             return _invoke_in_thread(fn, args, kwargs, timeout_s)
-        value = fn(*args, **kwargs)
-        if type(value) is CoroutineType:
-            value.close()
-            name = getattr(fn, "__name__", fn)
-            raise Misuse(
-                problem=f"{name!s} is async, and this run is entered with a plain `with`",
-                advice="enter the run with `async with holdfast.run(...)` and await run.step(...)",
-            )
-        return value
+        return call_here(fn, args, kwargs)
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         clock.sleep(seconds)
 
     async def listen(self, wakeup: "InboxWakeup", run: str, seen: "Cursor", timeout_s: float) -> None:
         wakeup.wait(run, seen, timeout_s)
+
+
+def call_here(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the user's function in this thread, which waits for it: how the blocking runtime invokes."""
+    value = fn(*args, **kwargs)
+    if type(value) is CoroutineType:
+        value.close()
+        name = getattr(fn, "__name__", fn)
+        raise Misuse(
+            problem=f"{name!s} is async, and this run is entered with a plain `with`",
+            advice="enter the run with `async with holdfast.run(...)` and await run.step(...)",
+        )
+    return value
 
 
 def load_threads() -> None:

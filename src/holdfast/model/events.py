@@ -62,16 +62,25 @@ def link(before: int, crc: int) -> int:
     return crc32(_LINK.pack(before, crc)) or 1
 
 
+Content = tuple[str, str, str, bytes, Any, float | None]
+"""Kind, name, key and body of an event without a place; and when it was, if that is not when it is placed."""
+
+
 def chained(
-    run: str, seq: int, at: float, kind: str, name: str, key: str, fence: int, body: bytes, before: int
-) -> Event:
-    """The event of this content at this place, chained to ``before``."""
+    run: str, seq: int, before: int, fence: int, at: float, contents: Iterable[Content]
+) -> tuple[Event, ...]:
+    """The events of these contents after ``seq``, each chained to the one before it."""
     # ``checksum`` and ``link`` written out, and no constructor: a step makes two events, and each call costs
     # more than what it does.
-    texts = f"{run}\0{kind}\0{name}\0{key}".encode("utf-8", "surrogatepass")
-    crc = crc32(_PLACE.pack(seq, at, fence) + texts + body)
-    chain = crc32(_LINK.pack(before, crc)) or 1
-    return _new(Event, (seq, at, kind, name, key, fence, body, crc, chain))
+    events, pack_place, pack_link = [], _PLACE.pack, _LINK.pack
+    for kind, name, key, body, _, own_at in contents:
+        seq += 1
+        when = at if own_at is None else own_at
+        texts = f"{run}\0{kind}\0{name}\0{key}".encode("utf-8", "surrogatepass")
+        crc = crc32(pack_place(seq, when, fence) + texts + body)
+        before = crc32(pack_link(before, crc)) or 1
+        events.append(_new(Event, (seq, when, kind, name, key, fence, body, crc, before)))
+    return tuple(events)
 
 
 def first_link(birth: str) -> int:

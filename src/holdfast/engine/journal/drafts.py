@@ -53,13 +53,8 @@ def placed_after(
     seq: int, before: int, drafts: Sequence[Draft], run: str, fence: int, at: float
 ) -> tuple[tuple[Event, ...], tuple[Blob, ...]]:
     """The drafts as events after ``seq``, chained to ``before``, written under ``fence``; and their blobs."""
-    events = []
     blobs: tuple[Blob, ...] = ()
-    for kind, name, key, body, attached, own_at in drafts:
-        seq += 1
-        event = chained(run, seq, at if own_at is None else own_at, kind, name, key, fence, body, before)
-        before = event[-1]
-        events.append(event)
-        if attached:
-            blobs += attached
-    return tuple(events), blobs
+    for one in drafts:
+        if one[4]:
+            blobs += one[4]
+    return chained(run, seq, before, fence, at, drafts), blobs

@@ -212,7 +212,7 @@ class Journal:
                 drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
-                self.head, self._before = after + len(events), events[-1].chain
+                self.head, self._before = after + len(events), events[-1][-1]
             is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
             item = _new(Append, (run, fence, after, events, blobs, consumed, status, synced, is_hasty))
             ticket = self._committer.submit(item, is_alone=not self._is_sure, epoch=self._epoch)

@@ -23,6 +23,7 @@ from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, read_state
 from holdfast.engine.steps.call_identity import RequestedCall, find_answer, place
+from holdfast.engine.steps.intent import intent_of
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome
@@ -150,7 +151,7 @@ class ModelWork(Work):
                 "request_bytes": planted.size,
                 **self._said(),
             }
-            intent = self._intent(fields, {"request": planted.root})
+            intent = intent_of(self, fields, {"request": planted.root})
             intent = Draft(intent.kind, intent.name, intent.key, intent.body, blobs_of(planted))
             self.intent = intent.body
             # Flushed, not synced: after a power cut that loses it, the call is simply made again.

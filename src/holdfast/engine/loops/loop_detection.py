@@ -82,8 +82,19 @@ class Loops(Feature):
             # If an earlier process began the call, only the journal has its intent.
             intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
-        manner = self.manner_of(call_options.manner, is_tool=call_options.is_tool)
-        return self._extra(self.step_ended(asked.name, asked.key, arguments, event.body, manner))
+        manner = call_options.manner
+        if manner is None and not call_options.is_tool:
+            manner = self._policy.steps
+        name, outcome = asked.name, event.body
+        with self._lock:
+            if self._detector is None and self._is_new and self._first is None:
+                self._first = (name, arguments), outcome, manner
+                return None
+            detector = self._detector or self._derive()
+            sign = detector.call((name, arguments), outcome, manner)
+            if sign is None and self._said < 0:
+                return None
+            return self._extra(self._judge(detector, sign, name, asked.key))
 
     def thought_of(self, text: object, key: str) -> Extra | None:
         """Check a thought that is about to be recorded."""
@@ -124,20 +135,6 @@ class Loops(Feature):
     def manner_of(self, declared: Manner, *, is_tool: bool) -> Manner:
         """How a call counts: as it declares, else as the policy says for tools or plain steps."""
         return declared if declared is not None or is_tool else self._policy.steps
-
-    def step_ended(
-        self, name: str, key: str, arguments: Hashable, outcome: bytes, manner: Manner
-    ) -> Noticed | None:
-        """Check the outcome of a live call, which is about to be recorded."""
-        with self._lock:
-            if self._detector is None and self._is_new and self._first is None:
-                self._first = (name, arguments), outcome, manner
-                return None
-            detector = self._detector or self._derive()
-            sign = detector.call((name, arguments), outcome, manner)
-            if sign is None and self._said < 0:
-                return None
-            return self._judge(detector, sign, name, key)
 
     def thought(self, text: object, key: str) -> Noticed | None:
         """Check a thought that is about to be recorded."""

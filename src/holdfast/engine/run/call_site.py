@@ -7,11 +7,11 @@ new thread inherits no context: the place of its first call is unknown.
 import sys
 from contextvars import ContextVar
 from hashlib import blake2b
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.values import canonical
-from holdfast.core.steps.call_point import NO_PATH, UNKNOWN_AFTER, Point, path_after
+from holdfast.core.steps.call_point import NO_PATH, UNKNOWN_AFTER, Point, path_after, path_inside
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class TaskCalls:
         If a record under another key answered it, the path uses that key.
         """
         self.last = key
-        self.path = path_after(self.path, recorded_key or key)
+        if self.path >= 0:
+            self.path = path_after(self.path, recorded_key or key)
 
 
 class CallSite:
@@ -84,6 +85,38 @@ class CallSite:
         self.task_calls = task_calls
         self.depth = depth
         self.leaf = leaf
+
+
+_first_look = Lock()
+_TASK_CALLS: Final[Any] = CallSite.__dict__["task_calls"].__get__
+
+
+class BodySite(CallSite):
+    """The place inside a step. Most functions make no calls: ``task_calls`` is made with the first one."""
+
+    __slots__ = ("_around", "_path")
+
+    def __init__(self, around: CallSite, path: int, key: str, leaf: str) -> None:
+        """``around`` and ``path`` are the step's own place, ``key`` is its key."""
+        self.held = around.held
+        self.outer = None
+        self.scope = key
+        self.depth = around.depth + 1
+        self.leaf = leaf
+        self._around = around
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        """Only called where ``task_calls`` is not set yet."""
+        if name != "task_calls":
+            raise AttributeError(name)
+        with _first_look:  # two threads of the step may both look for the first time: they share one
+            try:
+                return _TASK_CALLS(self)
+            except AttributeError:
+                made = TaskCalls(self._around.task_calls.task, "", path_inside(self._path, self.scope))
+                self.task_calls = made
+                return made
 
 
 _new = tuple.__new__

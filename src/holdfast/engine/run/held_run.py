@@ -127,7 +127,7 @@ class HeldRun:
         self.handle: Any = None
         """The Run or AsyncRun through which the program sees this held run."""
         self.root = TaskCalls(current_task(), "", ROOT_PATH)
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self._began = session.clock.monotonic()
         self._pager = Pager(session.store, row.run)
         self._threads: dict[object, TaskCalls] = {}
@@ -197,7 +197,7 @@ class HeldRun:
     @property
     def is_ours(self) -> bool:
         """Whether this process opened it; a process made by os.fork has only a copy."""
-        return self._pid == os.getpid()
+        return self.pid == os.getpid()
 
     def check_usable(self) -> None:
         """HandleClosed for a closed run, ForkedHandle after os.fork, RunSealed after a handoff."""
@@ -205,8 +205,8 @@ class HeldRun:
             raise self.sealed
         if self.is_closed:
             raise HandleClosed(what=f"run {self.run}")
-        if self._pid != os.getpid():
-            raise ForkedHandle(what=f"run {self.run}", opened_by=self._pid, used_by=os.getpid())
+        if self.pid != os.getpid():
+            raise ForkedHandle(what=f"run {self.run}", opened_by=self.pid, used_by=os.getpid())
 
     def require_journal(self, what: str, *, begins: bool = True) -> "Journal":
         """The journal to append to.
@@ -233,25 +233,23 @@ class HeldRun:
 
         The caller calls ``land`` when the call's outcome is in the journal, or never will be.
         """
+        claims, free, counts = self._claims, self._free, self._counts
         with self._lock:
-            self._claims[site] = self._claims.get(site, 0) + 1
+            claims[site] = claims.get(site, 0) + 1
             if self._noted is not None:
                 self._noted.add(site)
-            free = self._free.get(site)
-            if free:
-                return heappop(free)  # a repeated call gets the number of its failed try, and so its key
-            n = self._counts[site] = self._counts.get(site, 0) + 1
+            if free and (freed := free.get(site)):
+                return heappop(freed)  # a repeated call gets the number of its failed try, and so its key
+            n = counts[site] = counts.get(site, 0) + 1
             return n
 
     def land(self, site: str) -> None:
         """The record of a claimed call is complete."""
         if site:
             with self._lock:
-                left = self._claims.get(site, 0) - 1
+                left = self._claims.pop(site, 1) - 1
                 if left > 0:
                     self._claims[site] = left
-                else:
-                    self._claims.pop(site, None)
 
     def unclaim(self, site: str, n: int) -> None:
         """The call did not succeed: the next call at this site gets its number."""
@@ -276,15 +274,16 @@ class HeldRun:
             return None
 
     def take(self, call: Call, outcome: Outcome) -> bool:
-        """Give this recorded outcome to the program, if it is the next one.
-
-        Another thread may have taken it meanwhile, if the call has an explicit key.
-        """
+        """Give this recorded outcome to the program, unless another thread has taken it meanwhile."""
         with self._lock:
-            is_next = call.outcomes[call.taken : call.taken + 1] == [outcome]
-            if is_next:
-                self._note_taken(call, outcome)
-            return is_next
+            taken, outcomes = call.taken, call.outcomes
+            if taken >= len(outcomes) or outcomes[taken] is not outcome:
+                return False
+            call.taken = taken = taken + 1  # as ``_note_taken``: a replay passes all its calls here
+            if taken == len(outcomes) and not call.is_open:
+                self.unasked.pop(call.key, None)
+            self._replayed_upto = max(self._replayed_upto, outcome[0])
+            return True
 
     def _note_taken(self, call: Call, outcome: Outcome) -> None:
         call.taken = taken = call.taken + 1

@@ -7,18 +7,21 @@ that key).
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from sys import modules
+from threading import get_ident
+from types import CodeType, FunctionType
 from typing import Any
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
 from holdfast.codec.exceptions import decode_failure
-from holdfast.codec.values import canonical, decode, plain_arguments
+from holdfast.codec.values import SHORT, canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
-from holdfast.core.steps.arguments import GLOBAL, bind
+from holdfast.core.steps.arguments import GLOBAL, bind, by_position
 from holdfast.core.steps.call_point import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.run.call_site import CallSite, locate
+from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
 from holdfast.engine.steps import module_data
 from holdfast.engine.steps.module_data import Data
@@ -26,7 +29,7 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
-from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
+from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part, raw_value
 from holdfast.model.markers import Act
 from holdfast.model.named_tuple import NamedTuple
 
@@ -38,6 +41,12 @@ _new = tuple.__new__
 _NAMES_KEPT = 10_000
 _known_names: set[str] = set()
 """Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
+_CODES_KEPT = 10_000
+_plain: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
+"""By the id of a function's code: its parameters, if positional arguments are all that identifies a call.
+
+The code is held, so that no other gets its id. Bounded, as the names.
+"""
 
 
 class RequestedCall(NamedTuple):
@@ -56,6 +65,8 @@ class RequestedCall(NamedTuple):
     """For a model call: the recorded request and the one now, as two dicts for a diff."""
     data: Data | None = None
     """What the function reads from its module; None if there is nothing to tell."""
+    is_plain: bool = False
+    """Whether its arguments are passed on as they are: none is marked, and it takes no idempotency key."""
 
 
 def identify(
@@ -68,19 +79,52 @@ def identify(
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
     here, point = place(held, name)
-    if call_options.key is None:
-        bound = bind(fn, args, kwargs, call_options.ignore)
-        data = module_data.data_of(fn, call_options.ignore)
-        if data is not None and data.counts:
-            bound |= data.arguments
-        arguments = plain_arguments(bound) or _arguments(name, bound)
-        site = site_of(here.scope, name, arguments)
-        n = held.claim(site)
-        key = f"{site}.{n}"
-        # No constructor: it would be one more call in every step.
-        return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data))
-    check_key(call_options.key)
-    return RequestedCall(name, keyed(call_options.key), "", 0, call_options.told, here, point)
+    given_key, ignore = call_options.key, call_options.ignore
+    if given_key is not None:
+        check_key(given_key)
+        return RequestedCall(name, keyed(given_key), "", 0, call_options.told, here, point)
+    arguments = data = None
+    is_plain = False
+    if not kwargs and not ignore and type(fn) is FunctionType:
+        known = _plain.get(id(fn.__code__))
+        if (
+            known is not None
+            and len(args) == len(known[1])
+            and SHORT.issuperset(map(type, args))
+            and not fn.__dict__  # ``functools.wraps`` leaves ``__wrapped__`` there
+        ):
+            try:
+                arguments = dumps(dict(zip(known[1], args, strict=True)), option=OPT_SORT_KEYS)
+                is_plain = True
+            except TypeError:  # an int or a text that orjson cannot write
+                pass
+    if arguments is None:
+        arguments, data = _bound(name, fn, args, kwargs, ignore)
+    site = site_of(here.scope, name, arguments)
+    n = held.claim(site)
+    # No constructor: it would be one more call in every step.
+    return _new(
+        RequestedCall, (name, f"{site}.{n}", site, n, arguments, here, point, None, None, data, is_plain)
+    )
+
+
+def _bound(
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    ignore: tuple[str, ...],
+) -> tuple[bytes, Data | None]:
+    """Everything that identifies a call of any function, encoded; and what it reads from its module."""
+    bound = bind(fn, args, kwargs, ignore)
+    data = module_data.data_of(fn, ignore)
+    if data is not None and data.counts:
+        bound |= data.arguments
+    elif type(fn) is FunctionType and not fn.__dict__ and module_data.reads_none(fn):
+        names = by_position(fn)
+        if names is not None and len(_plain) < _CODES_KEPT:
+            _plain[id(fn.__code__)] = fn.__code__, names
+    return plain_arguments(bound) or _arguments(name, bound), data
 
 
 def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
@@ -89,7 +133,14 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
             _known_names.add(name)
-    here, point = locate(held)
+    here = CALL_SITE.get()
+    # ``locate``, written out for most calls.
+    task = current_task() if "_asyncio" in modules else get_ident()
+    if here is None or here.held is not held or here.task_calls.task != task:
+        here, point = locate(held)
+    else:
+        task_calls = here.task_calls
+        point = _new(Point, (here.scope, task_calls.last, False, task_calls.path))
     if here.leaf:
         raise Misuse(
             problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
@@ -170,10 +221,10 @@ def answer_at_hand(held: HeldRun, asked: RequestedCall, call: Call) -> "Found | 
     if taken >= len(outcomes) or held.observer is not None:
         return None
     outcome = outcomes[taken]
-    body = outcome.body
-    if body is None or not outcome.good:
+    _, good, _, body = outcome
+    if body is None or not good:
         return None
-    data = raw_part(body, "value")  # none if its content was pruned, or is in a blob
+    data = raw_value(body)  # none if its content was pruned, or is in a blob
     if data is None or b"$" in data:
         return None
     try:

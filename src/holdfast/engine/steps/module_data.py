@@ -113,6 +113,12 @@ def data_of(fn: Callable[..., Any], ignore: tuple[str, ...]) -> Data | None:
     return _without(data, ignore) if data is not None and ignore else data
 
 
+def reads_none(fn: FunctionType) -> bool:
+    """Whether there is never anything to tell of this function, which ``data_of`` has looked at."""
+    reads = _reads.get(id(fn.__code__))
+    return reads is not None and reads.are_none
+
+
 def add_to(fields: dict[str, Any], parts: dict[str, Any] | None, data: Data | None) -> dict[str, Any] | None:
     """Add data to the fields and parts of an intent, unless its arguments have it. Returns the parts.
 

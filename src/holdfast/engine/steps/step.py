@@ -11,20 +11,20 @@ After the outcome, the step is answered from the journal and never runs again.
 import sys
 from collections.abc import Awaitable, Callable
 from math import inf
+from os import getpid
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode, encode_quickly
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
-from holdfast.core.steps.call_point import path_inside
 from holdfast.core.text.times import moment
 from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.journal.journal import written_despite
-from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls
+from holdfast.engine.run.call_site import CALL_SITE, BodySite
 from holdfast.engine.run.features import Denied, Extra
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import given_arguments, in_doubt, known_outcome, module_data
+from holdfast.engine.steps import given_arguments, in_doubt, known_outcome
 from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.call_identity import (
     RequestedCall,
@@ -36,7 +36,8 @@ from holdfast.engine.steps.call_identity import (
     lost_of,
     unclaiming,
 )
-from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
+from holdfast.engine.steps.intent import intent_of
+from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, call_here, load_threads
 from holdfast.errors import (
     DeadlinePassed,
     HoldfastError,
@@ -58,7 +59,7 @@ _REPEATED = frozenset({"read", "model"})
 """Effects that are simply made again after a crash: their intents need not be synced."""
 
 
-async def step(  # noqa: C901 - the order of a call, in one place
+async def step(  # noqa: C901, PLR0912 - the order of a call, in one place
     held: HeldRun,
     runtime: Runtime,
     call_options: CallOptions,
@@ -68,7 +69,8 @@ async def step(  # noqa: C901 - the order of a call, in one place
     kwargs: dict[str, Any],
 ) -> Any:
     """The recorded outcome of this call, or the outcome of calling it now. Durable when it returns."""
-    held.check_usable()
+    if held.is_closed or held.sealed is not None or held.pid != getpid():
+        held.check_usable()
     if call_options is not held.awake_for:
         held.wake_for(call_options)
     hooks = held.hooks
@@ -93,10 +95,13 @@ async def step(  # noqa: C901 - the order of a call, in one place
             if found is not None:
                 return found.value
         work = Work(held, runtime, call_options, asked, fn, args, kwargs)
-        settled = await work.enter(call)
-        if call is not None and settled is not None:
-            held.note_given(settled)
-            return await runtime.store(answer, held, asked, call, settled, fn)
+        if call is None and not hooks.live:
+            work.enter_new()
+        else:
+            settled = await work.enter(call)
+            if call is not None and settled is not None:
+                held.note_given(settled)
+                return await runtime.store(answer, held, asked, call, settled, fn)
         return await work.perform()
     finally:
         held.land(asked.site)
@@ -106,7 +111,7 @@ class Work:
     """One live call, from the intent to the outcome."""
 
     __slots__ = (
-        "_acted", "_concluded", "_delegated", "_succeeded", "_unwritten", "args", "asked", "call_options",
+        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args", "asked", "call_options",
         "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs", "runtime",
         "started_at",
     )  # fmt: skip
@@ -127,18 +132,23 @@ class Work:
         self.asked = asked
         self.fn = fn
         self.given = args, kwargs
-        self.args, self.kwargs = unwrap(args, kwargs)
         self.idem = ""
         self.intent = b""
         self.intent_seq = 0
         self.started_at = held.clock.wall()
         self._acted = self._concluded = self._delegated = self._succeeded = False
+        self._drafted: Draft | None = None
+        """The intent, if it is made and could not be deferred."""
         self._unwritten: tuple[Draft, ...] = ()
         self.deadline = call_options.deadline
         if call_options.deadline is not None:
             # An earlier attempt may have begun the call: its deadline still counts.
             self.deadline = held.recorded(asked.key, "deadline") or call_options.deadline
-        wants_key = has_parameter(fn, "idempotency_key")
+        if asked.is_plain:
+            self.args, self.kwargs, wants_key = args, kwargs, False
+        else:
+            self.args, self.kwargs = unwrap(args, kwargs)
+            wants_key = has_parameter(fn, "idempotency_key")
         if wants_key or call_options.effect not in _REPEATED:
             # A call that an earlier attempt or a fork's origin began keeps its key, so that the outside
             # service recognises the repeat.
@@ -154,20 +164,31 @@ class Work:
             if call is None or (effect == "once" and call.is_spent):
                 for live in held.hooks.live:
                     await live(self)
-            held.require_journal(asked.name)
             if call is not None and call.is_open and (effect == "once" or is_once(call)):
+                held.require_journal(asked.name)
                 settled = await in_doubt.settle_recorded(self, call)
-            if settled is None and not held.enter_call(asked.key, self):
+        except BaseException:
+            held.unclaim(asked.site, asked.n)
+            raise
+        if settled is None:
+            self.enter_new()
+        return settled
+
+    def enter_new(self) -> None:
+        """Check that a call that nothing is recorded of may be made now: the rest of ``enter``."""
+        held, asked = self.held, self.asked
+        try:
+            held.require_journal(asked.name)
+            if not held.enter_call(asked.key, self):
                 raise Misuse(
                     problem=f"step {asked.name!r} with this key is running already",
                     advice="a key is one call: wait for it",
                 )
-            if settled is None and held.observer is not None:
+            if held.observer is not None:
                 held.observer.began(self)
         except BaseException:
             held.unclaim(asked.site, asked.n)
             raise
-        return settled
 
     async def perform(self) -> Any:
         """Call the function, with retries, until an outcome is recorded."""
@@ -177,7 +198,8 @@ class Work:
                 is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
-            await self.begin()
+            if not self._defers():
+                await self.begin()
             failures = 0
             while True:
                 try:
@@ -190,37 +212,38 @@ class Work:
             if handler is not None and is_held_back:
                 await handler.end()
 
+    def _defers(self) -> bool:
+        """Let the intent of a plain read go with its outcome, if nothing can need it before that."""
+        options, held = self.call_options, self.held
+        if options.effect != "read" or self.deadline is not None or options.approved_seq:
+            return False
+        journal = held.journal
+        if held.hooks.before or held.remembers or journal is None:
+            return False  # a saved state, or a reader, may name the call
+        if options.timeout_s is not None:
+            load_threads()
+        self._drafted = intent = intent_of(self, {}, at=self.started_at)
+        self.intent = intent.body
+        return journal.defer(intent)
+
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
-        options, may_wait = self.call_options, self._may_wait()
-        if options.timeout_s is not None or self.deadline is not None:
+        if self.call_options.timeout_s is not None or self.deadline is not None:
             load_threads()  # an import that fails after the intent would leave a doubt for nothing
-        intent = self._intent({}, at=self.started_at if may_wait else None)
+        intent = intent_of(self, {}) if self._drafted is None else self._drafted._replace(at=None)
         self.intent = intent.body
         if self.deadline is not None and self._left_s() <= 0:
             # Too late to call. The intent goes into one append with the failure: a crash between two appends
             # would leave an effect in doubt that was never tried.
             self._unwritten = (intent,)
             return
-        if may_wait:
-            journal = self.held.journal
-            if journal is not None and journal.defer(intent):
-                return
-            intent = intent._replace(at=None)
-        effect = options.effect
+        effect = self.call_options.effect
         # Only a read is hasty: it does no harm if this process has lost its lease and does not know it yet.
         self.intent_seq = await self.append(intent, synced=effect not in _REPEATED, hasty=effect == "read")
 
-    def _may_wait(self) -> bool:
-        """Whether the intent may go with the outcome: of a plain read, if nothing can need it before that."""
-        options, held = self.call_options, self.held
-        if options.effect != "read" or self.deadline is not None or options.approved_seq:
-            return False
-        return not held.hooks.before and not held.remembers  # a saved state, or a reader, may name the call
-
     async def refuse(self, error: HoldfastError, *events: Draft) -> None:
         """Record that the call is not made, and these events, in one append. A replay gets the error."""
-        intent = self._intent({})
+        intent = intent_of(self, {})
         self.intent, self._unwritten = intent.body, (*events, intent)
         self.asked.here.task_calls.passed(self.asked.key)
         await self.record_failure(error)
@@ -244,63 +267,15 @@ class Work:
         if call is None or not call.is_open:
             in_doubt.keep_open(self, "ended, and its outcome could not be recorded")
 
-    def _intent(
-        self, more: dict[str, Any], parts: dict[str, Any] | None = None, at: float | None = None
-    ) -> Draft:
-        asked, options = self.asked, self.call_options
-        effect = options.effect
-        scope, after, forked, path = asked.point
-        fields: dict[str, Any] = {"effect": effect, "in": scope, "after": after, "path": path, **more}
-        if forked:
-            fields["forked"] = True
-        if options.refetchable:
-            fields["refetchable"] = True
-        if self.idem:
-            fields |= self._keyed()
-        if options.is_tool:
-            fields["tool"] = True
-        if effect == "once":
-            fields |= self._in_doubt()
-        if self.deadline is not None:
-            fields["deadline"] = self.deadline
-        if options.approved_seq:
-            fields["approved"] = options.approved_seq
-        if asked.data is not None:
-            parts = module_data.add_to(fields, parts, asked.data)
-        for intent in self.held.hooks.intent:
-            fields = intent(self, fields)
-        started = Kind.STEP_STARTED
-        return draft(started, asked.name, asked.key, fields, asked.arguments, "args", parts=parts, at=at)
-
-    def _keyed(self) -> dict[str, Any]:
-        """The idempotency key; and the owner that goes with it if the run came from another store."""
-        owner = self.held.owner
-        return {"idempotency_key": self.idem, **({"owner": owner} if owner else {})}
-
-    def _in_doubt(self) -> dict[str, Any]:
-        """What the tool declares for a doubt. A resume plan reads it, which is made without the program."""
-        policy, verify = self.call_options.in_doubt, self.call_options.verify
-        return {
-            **({} if policy == "stop" else {"in_doubt": policy}),
-            **({} if verify is None else {"verify": True}),
-        }
-
     async def _try(self) -> Any:
         """Call the function once and record its outcome. Raises ``Again`` if it failed and has tries left."""
         held, asked, call_options = self.held, self.asked, self.call_options
-        here = asked.here
         acts_once = call_options.effect == "once"
         if self.deadline is not None and self._left_s() <= 0:
             late = self._too_late()
             await self.record_failure(late)
             raise late
-        inside = CallSite(
-            held,
-            asked.key,
-            TaskCalls(here.task_calls.task, "", path_inside(asked.point.path, asked.key)),
-            here.depth + 1,
-            asked.name if acts_once else "",
-        )
+        inside = BodySite(asked.here, asked.point.path, asked.key, asked.name if acts_once else "")
         is_checked = given_arguments.is_due(asked.name) or held.checks_arguments
         given = given_arguments.given_to(self) if is_checked else None
         began = held.clock.monotonic()
@@ -308,7 +283,10 @@ class Work:
         token = CALL_SITE.set(inside)
         timeout_s = call_options.timeout_s if self.deadline is None else self._timeout_s()
         try:
-            value = await self.runtime.invoke(self.fn, self.args, self.kwargs, timeout_s)
+            if self.runtime.waits or timeout_s is not None:
+                value = await self.runtime.invoke(self.fn, self.args, self.kwargs, timeout_s)
+            else:
+                value = call_here(self.fn, self.args, self.kwargs)
         except Straggler as straggler:
             return await self._straggled(straggler, began)
         except StopSignal:
@@ -321,26 +299,28 @@ class Work:
             raise
         finally:
             CALL_SITE.reset(token)
-        await self.succeed(value, {"ms": self.held.ms_since(began)})
+        await self.succeed(value, {"ms": held.ms_since(began)})
         if given:
             given_arguments.check(self, given, value)
         return value
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the call's value, durably. NotStorable or TooLarge only after it is recorded as done."""
-        data, refused = self.encode(value)
+        data, refused = encode_quickly(value), None
+        if data is None:
+            data, refused = self.encode(value)
         if refused is not None:
             parts = {**(parts or {}), "lost": lost_of(refused)}
-        await self.conclude(
-            draft(Kind.STEP_FINISHED, self.asked.name, self.asked.key, fields, data, parts=parts), good=True
-        )
+        asked = self.asked
+        finished = draft(Kind.STEP_FINISHED, asked.name, asked.key, fields, data, parts=parts)
+        await self.conclude(finished, good=True)
         if refused is not None:
             raise refused
 
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
-            return encode_quickly(value) or encode(value, what=f"result of {self.asked.name!r}"), None
+            return encode(value, what=f"result of {self.asked.name!r}"), None
         except (NotStorable, TooLarge) as refused:
             return None, refused
 
@@ -430,8 +410,11 @@ class Work:
         extras: list[Extra] = []
         unsure: list[Append] = []
         events: tuple[Draft, ...] = (event,)
-        if held.hooks.outcome or self._unwritten:
-            extras = [extra for hook in held.hooks.outcome if (extra := hook(self, event)) is not None]
+        for hook in held.hooks.outcome:
+            extra = hook(self, event)
+            if extra is not None:
+                extras.append(extra)
+        if extras or self._unwritten:
             # Features add events to the same append, so that no crash separates them from the outcome.
             events = self.written_with(event, *(extra.event for extra in extras))
         journal, at = held.journal, held.clock.wall()
