@@ -56,6 +56,7 @@ def figures(place: Path) -> Iterator[Figure]:
     yield _lone(place)
     with in_memory() as memory:
         yield _per_cpu_second(memory or place)
+        yield _appends(memory or place)
         yield _loop_held(memory or place)
 
 
@@ -74,6 +75,24 @@ def _per_cpu_second(place: Path) -> Figure:
         at_least=True,
         spread=f"{min(rates):,.0f} to {max(rates):,.0f}, {len(rates)} rounds",
     )
+
+
+class Counting(Relay):
+    """A store that counts the appends it is asked for."""
+
+    appends = 0
+
+    def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        self.appends += verb.__name__ == "append"
+        return verb(*args, **kwargs)
+
+
+def _appends(place: Path) -> Figure:
+    """Runs that step together share each append: counted, so that no noise moves it."""
+    port = Counting(open_store(place / "appends.db"))
+    with closing(holdfast.Store(port)) as store:
+        steps = _rate(store, lambda: port.appends)
+    return Figure(f"{RUNS} async runs: steps an append", steps, None, "", "", at_least=True)
 
 
 class Slow(Relay):

@@ -28,7 +28,7 @@ RUN_STEPS = 20
 LONE_STEPS = 400
 ROUNDS = 5
 STEPS = 10_000
-STEP_ROUNDS, STEP_BLOCK = 40, 25
+STEP_ROUNDS, STEP_BLOCK, CPU_ROUNDS = 40, 25, 20
 SELECT = (
     "SELECT seq, at, kind, name, key, fence, body, crc FROM holdfast.events "
     "WHERE run = (SELECT id FROM holdfast.runs WHERE run = %s) ORDER BY run, seq"
@@ -106,7 +106,25 @@ def _recording(url: str, where: str, bar: float | None) -> Iterator[Figure]:
                 rounds=STEP_ROUNDS,
                 block=STEP_BLOCK,
             )
+            cpu = _cpu_us(
+                {
+                    "bare": (insert, [bare]),
+                    "read": (
+                        lambda: run.step("read", result_4k, next(numbers)),
+                        list(store._port._database._idle),  # type: ignore[attr-defined]
+                    ),
+                }
+            )
     facts = f"bare {median_us(plain)}, read {median_us(read)}, once {median_us(once)}"
+    if cpu:
+        told = "; ".join(f"{name} {client:.0f} + {server:.0f} µs" for name, (client, server) in cpu.items())
+        yield Figure(
+            f"PostgreSQL, {where}: read step / bare commit, CPU of client and server",
+            sum(cpu["read"]) / sum(cpu["bare"]),
+            None,
+            "×",
+            f"least of {CPU_ROUNDS} rounds: {told}",
+        )
     yield ratio(
         f"PostgreSQL, {where}: the read step's statement by bare libpq / bare commit",
         libpq,
@@ -116,6 +134,31 @@ def _recording(url: str, where: str, bar: float | None) -> Iterator[Figure]:
     )
     yield ratio(f"PostgreSQL, {where}: read step, 4 KB result / bare commit", read, plain, bar, facts)
     yield ratio(f"PostgreSQL, {where}: once step, 4 KB result / bare commit", once, plain, None, facts)
+
+
+def _cpu_us(
+    works: dict[str, tuple[Callable[[], object], list[psycopg.Connection[Any]]]],
+) -> dict[str, tuple[float, float]]:
+    """The processor time of each work: of this thread, and of its connections' server processes.
+
+    A busy machine moves it less than times. Empty where the system does not tell it.
+    """
+    least: dict[str, tuple[float, float]] = {}
+    for name, (work, connections) in [*works.items()] * CPU_ROUNDS:
+        paths = [Path(f"/proc/{connection.info.backend_pid}/schedstat") for connection in connections]
+        if not all(path.exists() for path in paths):
+            return {}
+        before, began = _on_cpu_ns(paths), time.thread_time()
+        for _ in range(STEP_BLOCK):
+            work()
+        client, server = time.thread_time() - began, _on_cpu_ns(paths) - before
+        taken = client * 1e6 / STEP_BLOCK, server / 1e3 / STEP_BLOCK
+        least[name] = min(least.get(name, taken), taken, key=sum)
+    return least
+
+
+def _on_cpu_ns(paths: list[Path]) -> int:
+    return sum(int(path.read_text().split()[0]) for path in paths)
 
 
 def _same_statement(

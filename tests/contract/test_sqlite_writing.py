@@ -242,12 +242,14 @@ def test_an_item_of_a_batch_is_one_statement(store: SqliteStore, count: int) -> 
     """What many runs append together: each item is checked and written by the statement that appends one alone, also
     behind an item that is refused, which is looked at by itself. Two statements an event, it was."""
     fences = {f"r{number}": held(store, f"r{number}") for number in range(20)}
-    store.append([an_append(run, fence, 0, count) for run, fence in fences.items()])  # the runs' numbers are known now
+    store.append(
+        [an_append(run, fence, 0, count) for run, fence in fences.items()]
+    )  # the runs' numbers are known now
     statements: list[str] = []
     connection = store._database.synced
 
     def note(_: apsw.Cursor, text: str, __: object) -> bool:
-        statements.append(text.split()[0])
+        statements.append(text.split(maxsplit=1)[0])
         return True
 
     connection.exec_trace = note
@@ -257,8 +259,11 @@ def test_an_item_of_a_batch_is_one_statement(store: SqliteStore, count: int) -> 
         )
     finally:
         connection.exec_trace = None
-    assert [type(outcome) for outcome in outcomes] == [
-        Refusal if run == "r7" else Appended for run in fences
-    ]
-    asked = {"BEGIN": 1, "INSERT": 21, "SELECT": 1, "COMMIT": 1}  # the refused item: tried twice, and the reason
+    assert [type(outcome) for outcome in outcomes] == [Refusal if run == "r7" else Appended for run in fences]
+    asked = {
+        "BEGIN": 1,
+        "INSERT": 21,
+        "SELECT": 1,
+        "COMMIT": 1,
+    }  # the refused item: tried twice, and the reason
     assert Counter(statements) == asked

@@ -144,7 +144,9 @@ def test_tasks_that_were_answered_together_share_the_next_commit_too(monkeypatch
     async def one(number: int) -> None:
         await made.finish_async(made.submit(item(number)))
         ticket = made.submit(item(number))
-        assert ended.wait(DEADLINE_S)  # the loop stands still: of these tasks, only the first has queued something
+        assert ended.wait(
+            DEADLINE_S
+        )  # the loop stands still: of these tasks, only the first has queued something
         await made.finish_async(ticket)
 
     async def main() -> None:

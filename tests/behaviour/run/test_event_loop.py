@@ -108,6 +108,13 @@ def test_a_lone_run_leaves_the_loop_free_too(slow: Slow) -> None:
     assert [verb for verb, thread in slow.calls if thread is main] == []
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Until another thread has made it so."""
+    async with asyncio.timeout(2 * DEADLINE_S):
+        while not condition():  # noqa: ASYNC110 - no task makes it so
+            await asyncio.sleep(0.01)
+
+
 class Turned(Relay):
     """Ends no call before the loop has gone round while it lasts: what holds the loop, or waits for a lock, never ends."""
 
@@ -144,8 +151,7 @@ def test_the_loop_goes_round_during_every_store_call(url: str) -> None:
             await run.once("large", lambda: "x" * 100_000)
             if number:
                 assert (await run.receive(wait_s=DEADLINE_S)).value == number - 1
-            while "wait" not in port.verbs or "renew" not in port.verbs:
-                await asyncio.sleep(0.01)
+            await until(lambda: {"wait", "renew"} <= port.verbs)
             if number < 4:
                 await run.send(f"r{number + 1}", number)
             if fails:
@@ -180,8 +186,7 @@ def test_runs_come_and_go_while_a_beat_lasts(url: str) -> None:
     async def another(verb: str) -> None:
         async with holdfast.run(f"during-{verb}", store=store) as run:
             receiving = asyncio.ensure_future(run.receive(wait_s=DEADLINE_S))
-            while run.id not in {listener[0] for listener in wakeup._listeners.values()}:
-                await asyncio.sleep(0.01)
+            await until(lambda: run.id in {listener[0] for listener in wakeup._listeners.values()})
             await run.send(run.id, 1)
             assert (await receiving).value == 1
         passed.append(verb)
@@ -198,9 +203,7 @@ def test_runs_come_and_go_while_a_beat_lasts(url: str) -> None:
         async with holdfast.run("r", store=store) as run:
             port.inside = during
             waiting = asyncio.ensure_future(run.receive(wait_s=DEADLINE_S))
-            async with asyncio.timeout(2 * DEADLINE_S):
-                while len(passed) < 2:
-                    await asyncio.sleep(0.01)
+            await until(lambda: len(passed) == 2)
             await run.send("r", 2)
             assert (await waiting).value == 2
 

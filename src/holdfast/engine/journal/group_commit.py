@@ -187,6 +187,12 @@ class Committer:
             return False
         return ticket.epoch <= self._void_upto.get(ticket.item.run, 0)
 
+    def _refuses(self, ticket: Ticket) -> bool:
+        if not self._is_void(ticket):
+            return False
+        ticket.outcome = Refusal("conflict")
+        return True
+
     def _next_batch(self) -> list[Ticket]:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
@@ -222,12 +228,9 @@ class Committer:
 
     def _answer(self, batch: list[Ticket]) -> None:
         if self._void_upto:
-            for ticket in batch:
-                if self._is_void(ticket):
-                    ticket.outcome = Refusal("conflict")
-            batch = [ticket for ticket in batch if ticket.outcome is None]
-            if not batch:
-                return
+            batch = [ticket for ticket in batch if not self._refuses(ticket)]
+        if not batch:
+            return
         try:
             outcomes = self._store.append([ticket.item for ticket in batch])
         except StoreError as error:
