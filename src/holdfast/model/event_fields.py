@@ -10,7 +10,8 @@ Invariants: the first line of a body has no user data but names, keys and addres
 before enters and leaves bit for bit. No other module looks into a body: ``tests/architecture`` checks that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import methodcaller
 from typing import Any, Final, Literal
 
 from orjson import dumps, loads
@@ -70,14 +71,12 @@ _LAST: Final = frozenset({"args", "value"})
 """The parts that are read as bytes. They come last in their line, so they can be cut out without parsing."""
 _OPENINGS: Final = {name: b'\n{"%b":' % name.encode() for name in PARTS}
 _ALONE: Final = {name: _OPENINGS[name] for name in _LAST}
-PLAIN_INTENT: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
-"""How an intent begins that has nothing to tell the fold: see ``mark_of``."""
+_PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
 _MODEL: Final = b'{"effect":"model"'
 _NOTED: Final = b'{"noted":'
 _HANDED: Final = b'{"handed":'
 _PROGRAM: Final = b'{"program":'
-USAGE_FIRST: Final = b'{"usage":'
-"""How an outcome begins that has the usage of a model call. A fold looks for both without a call for each."""
+_USAGE: Final = b'{"usage":'
 _ENDS: Final = tuple(b'"pruned":"%b"}' % name.encode() for name in PRUNED)
 _BLOB: Final = b'_blob":"'
 _BLOBS: Final = b'"blobs":['
@@ -208,7 +207,7 @@ def joined(fields: bytes, data: bytes) -> bytes:
 
 def mark_of(intent: bytes) -> Mark:
     """What the intent of a call tells the fold: a model call, premises, or continued work from a handoff."""
-    if intent.startswith(PLAIN_INTENT):
+    if intent.startswith(_PLAIN):
         return ""
     if intent.startswith(_MODEL):
         return "model"
@@ -220,6 +219,13 @@ def mark_of(intent: bytes) -> Mark:
 def is_model(intent: bytes) -> bool:
     """Whether an intent is that of a model call."""
     return intent.startswith(_MODEL)
+
+
+is_plain: Final[Callable[[bytes], bool]] = methodcaller("startswith", _PLAIN)
+"""Whether an intent has nothing to tell the fold: see ``mark_of``. In C, as a fold asks it for every call."""
+
+has_usage: Final[Callable[[bytes], bool]] = methodcaller("startswith", _USAGE)
+"""Whether an outcome starts with the usage of a model call."""
 
 
 def is_hollow(body: bytes) -> bool:

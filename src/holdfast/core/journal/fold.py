@@ -16,11 +16,11 @@ from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.limits import RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import (
-    PLAIN_INTENT,
-    USAGE_FIRST,
     contents_of,
     fields_of,
+    has_usage,
     is_hollow,
+    is_plain,
     mark_of,
     part_of,
     with_part_of,
@@ -99,13 +99,13 @@ class View:
         try:
             for event in events:
                 seq, at, kind, name, key, fence, body, _, _ = event
-                if kind == _STARTED and body.startswith(PLAIN_INTENT):
+                if kind == _STARTED and is_plain(body):
                     call = find(key)
                     if call is None:
                         calls[key] = Call(key, name, seq, at, fence, body, True, is_early)
                     else:
                         call.begin_again(seq, at, fence, body)
-                elif kind == _FINISHED and not body.startswith(USAGE_FIRST):
+                elif kind == _FINISHED and not has_usage(body):
                     call = calls[key]
                     call.is_open = False
                     points += 1
