@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_NAMED = {"NamedTuple", "_NamedTuple"}
+"""The names of the base class: that of ``typing``, and ours, which takes a tenth of the time."""
 _built: Counter[str] = Counter()
 
 
 def _count_classes() -> None:
-    """Count the classes that are built in our modules; a NamedTuple builds two, and compiles a text."""
+    """Count the classes that are built in our modules, and the NamedTuples among them: see ``model.named_tuple``."""
     build = builtins.__build_class__
 
     def counting(function: Any, name: str, *bases: Any, **options: Any) -> Any:
         if function.__globals__.get("__name__", "").partition(".")[0] == "holdfast":
             _built["classes"] += 1
-            _built["named_tuples"] += any(getattr(base, "__name__", "") == "NamedTuple" for base in bases)
+            _built["named_tuples"] += any(getattr(base, "__name__", "") in _NAMED for base in bases)
         return build(function, name, *bases, **options)
 
     builtins.__build_class__ = counting  # type: ignore[assignment]

@@ -87,23 +87,39 @@ class Call:
         "taken",
     )
 
-    def __init__(self, key: str, name: str) -> None:
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        seq: int = 0,
+        started_at: float = 0.0,
+        fence: int = 0,
+        body: bytes | None = None,
+        is_open: bool = False,
+        early: bool = False,
+    ) -> None:
+        """Its intent, if there is one: where it is, and its body.
+
+        ``early``: recorded before its attempt restored a state. A program that starts again repeats it before
+        it restores.
+        """
         self.key = key
         self.name = name
-        self.seq = 0
-        self.started_at = 0.0
-        self.fence = 0
-        self.body: bytes | None = None
+        self.seq = seq
+        self.started_at = started_at
+        self.fence = fence
+        self.body = body
         self.outcomes: list[Outcome] = []
         self.taken = 0
-        self.is_open = False
+        self.is_open = is_open
         self.doubt: str | None = None
         self.abandoned = False
-        self.early = False
-        """Recorded before its attempt restored a state.
+        self.early = early
 
-        A program that starts again repeats it before it restores.
-        """
+    def begin_again(self, seq: int, started_at: float, fence: int, body: bytes) -> None:
+        """A second intent, of an attempt that repeats the call, replaces the first."""
+        self.seq, self.started_at, self.fence, self.body = seq, started_at, fence, body
+        self.is_open, self.doubt = True, None
 
     @property
     def is_waiting(self) -> bool:

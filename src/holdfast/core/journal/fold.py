@@ -6,14 +6,13 @@ decoded here.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.core.journal.feature_fold import FeatureFold
 from holdfast.core.journal.folds import ALSO, BY_KIND, BY_MARK, BY_PART, CALLS, make_fold
 from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base
 from holdfast.core.journal.view_parts import Attempt, Site
-from holdfast.core.steps.identity import split_key
 from holdfast.limits import RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import (
@@ -83,49 +82,53 @@ class View:
         self.add_all((event,))
 
     def add_all(self, events: Iterable[Event]) -> None:
-        """Fold these events, in order.
+        """Fold these events, in order."""
+        left = iter(events)
+        while (other := self._add_plain_steps(left)) is not None:
+            self._add_other(other.kind, other)
 
-        Nearly all events of a long run are intents and results of steps. So these are folded here, in one
-        pass without a call for each; the other kinds have a method each.
+    def _add_plain_steps(self, events: Iterator[Event]) -> Event | None:
+        """Fold intents and results of steps, up to an event that is neither, or in which a feature has a part.
+
+        Returns that event. Nearly all events of a long run are plain: they are folded without a call for
+        each, and what only the last of them decides is set once.
         """
-        calls, is_early = self.calls, not self.restores
-        for event in events:
-            seq, at, kind, name, key, fence, body, _, self.head_chain = event
-            self.head = seq
-            if kind == _STARTED:
-                call = calls.get(key)
-                if call is None:
-                    call = calls[key] = Call(key, name)
-                    call.early = is_early
-                # An attempt that repeats the call writes a second intent under the same key, which replaces
-                # the first.
-                call.seq, call.started_at, call.fence, call.body = seq, at, fence, body
-                call.is_open, call.doubt = True, None
-                if not is_plain(body) and (part := mark_of(body)):
-                    self._has_part(part, event)
+        calls, points, is_early, watching = self.calls, self.points, not self.restores, self._watching
+        find, note = calls.get, self.recent.append
+        event = plain = ended = None
+        try:
+            for event in events:
+                seq, at, kind, name, key, fence, body, _, _ = event
+                if kind == _STARTED and is_plain(body):
+                    call = find(key)
+                    if call is None:
+                        calls[key] = Call(key, name, seq, at, fence, body, True, is_early)
+                    else:
+                        call.begin_again(seq, at, fence, body)
+                elif kind == _FINISHED and not has_usage(body):
+                    call = calls[key]
+                    call.is_open = False
+                    points += 1
+                    call.outcomes.append(_new(Outcome, (seq, True, points, body)))
+                    note(call)
+                    ended = event
+                    for fold in watching:
+                        fold.concluded(event, good=True)
+                else:
+                    return event
+                plain = event
+            return None
+        finally:  # also if an event does not follow from those before it: the head says which
+            if event is not None:
+                self.head, self.head_chain = event.seq, event.chain
+            if plain is not None:
                 # The program made another call, so it survived the failures before it.
-                if self.trailing_failures:
-                    self.trailing_failures = []
-                self.last = event
-            elif kind == _FINISHED:
-                if has_usage(body):
-                    self._has_part("usage", event)
-                call = calls[key]
-                call.is_open = False
-                self.points = point = self.points + 1
-                call.outcomes.append(_new(Outcome, (seq, True, point, body)))
-                self.recent.append(call)
-                self.last_outcome_seq, self.last_step, self.last = seq, call.name, event
-                for fold in self._watching:
-                    fold.concluded(event, good=True)
-                if self.trailing_failures:
-                    self.trailing_failures = []
-            else:
-                self._add_other(kind, event)
-                calls, is_early = self.calls, not self.restores  # a compacted event replaces them
+                self.last, self.trailing_failures = plain, []
+            if ended is not None:
+                self.points, self.last_outcome_seq, self.last_step = points, ended.seq, calls[ended.key].name
 
     def _add_other(self, kind: str, event: Event) -> None:
-        """Fold an event that is neither the intent nor the result of a step."""
+        """Fold an event of any kind: what the kernel makes of it, and then the features."""
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, event)
@@ -159,6 +162,22 @@ class View:
         for name in BY_PART.get(part, ()):
             self.fold_of(name).add(self, event)
 
+    def _step_started(self, event: Event) -> None:
+        """An intent in which a feature has a part."""
+        call = self.calls.get(event.key)
+        if call is None:
+            call = self.calls[event.key] = Call(event.key, event.name, early=not self.restores)
+        call.begin_again(event.seq, event.at, event.fence, event.body)
+        part = mark_of(event.body)
+        if part:
+            self._has_part(part, event)
+        self.trailing_failures = []
+
+    def _step_finished(self, event: Event) -> None:
+        """A result in which a feature has a part."""
+        self._has_part("usage", event)
+        self._conclude(event, good=True)
+
     def _step_failed(self, event: Event) -> None:
         self.trailing_failures.append((self._conclude(event, good=False), event.seq))
 
@@ -189,8 +208,7 @@ class View:
         """
         if not event.key:
             return
-        call = self.calls[event.key] = Call(event.key, event.name)
-        call.early = not self.restores
+        call = self.calls[event.key] = Call(event.key, event.name, early=not self.restores)
         call.outcomes.append(Outcome(event.seq, True, self.points, event.body))
         self.marks.setdefault(event.name, []).append(call)
         self.last_outcome_seq = event.seq
@@ -206,8 +224,7 @@ class View:
         """Record an outcome that the program will get for a call that is not a step, such as a wait."""
         call = self.calls.get(key)
         if call is None:
-            call = self.calls[key] = Call(key, name)
-            call.early = not self.restores
+            call = self.calls[key] = Call(key, name, early=not self.restores)
         call.outcomes.append(outcome)
         self.last_outcome_seq = outcome.seq
         return call
@@ -409,18 +426,21 @@ class View:
         """
         counts = {site: known.used for site, known in self.sites.items()}
         free = {site: set(known.free) for site, known in self.sites.items() if known.free}
-        for call in self.calls.values():
+        highest = counts.get
+        for key, call in self.calls.items():
             outcomes = call.outcomes
             if not outcomes or outcomes[0].seq > seq:
                 call.taken = 0
                 continue
-            call.taken = 1 if len(outcomes) == 1 else sum(o.seq <= seq for o in outcomes)
-            site, n = split_key(call.key)
-            if n is not None:  # an explicit key has no count
-                if n > counts.get(site, 0):
-                    counts[site] = n
-                if not outcomes[call.taken - 1].good:
-                    free.setdefault(site, set()).add(n)
+            taken = call.taken = 1 if len(outcomes) == 1 else sum(o.seq <= seq for o in outcomes)
+            site, _, count = key.partition(".")  # as ``split_key``; a restore comes by every call of the run
+            if count == "k":  # an explicit key has no count
+                continue
+            n = int(count)
+            if n > highest(site, 0):
+                counts[site] = n
+            if not outcomes[taken - 1].good:
+                free.setdefault(site, set()).add(n)
         return counts, {site: sorted(ns) for site, ns in free.items()}
 
 
@@ -438,6 +458,8 @@ _HANDLERS: Final[dict[str, Callable[[View, Event], Any]]] = {
     Kind.ATTEMPT_STARTED: View._attempt_started,
     Kind.ATTEMPT_CRASHED: View._attempt_crashed,
     Kind.ATTEMPT_ENDED: View._attempt_ended,
+    Kind.STEP_STARTED: View._step_started,
+    Kind.STEP_FINISHED: View._step_finished,
     Kind.STEP_FAILED: View._step_failed,
     Kind.STEP_DOUBTED: View._step_doubted,
     Kind.STEP_SETTLED: View._step_settled,
