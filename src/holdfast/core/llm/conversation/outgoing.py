@@ -39,9 +39,10 @@ def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str
                 "message": tag(message, provider, model),
             }
     items = answer.get("output")
-    for index, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, dict) and item.get("type") == "reasoning":
-            changed.setdefault("output", list(items))[index] = tag(item, provider, model)  # type: ignore[arg-type]
+    if isinstance(items, list):
+        for index, item in enumerate(items):
+            if isinstance(item, dict) and item.get("type") == "reasoning":
+                changed.setdefault("output", list(items))[index] = tag(item, provider, model)
     return {**answer, **changed} if changed else answer
 
 
