@@ -1,11 +1,13 @@
 """States and conversations: what a checkpoint writes, what comes back, and where the program stands then."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.codec.values import encode_state
 from holdfast.engine import store_threads
+from holdfast.engine.journal import deferred_intents
 from holdfast.engine.journal.inbox_wakeup import InboxWakeup
 from holdfast.engine.state import autosave, checkpoints, state_store
 from holdfast.limits import BLOB_PAGE_MAX
@@ -270,6 +273,29 @@ def test_an_async_run_encodes_a_state_once(url: str, looks: list[object]) -> Non
 
     asyncio.run(main())
     assert looks == [{"fine": 1}]
+
+
+def test_a_run_with_read_steps_encodes_a_state_once(
+    url: str, looks: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that writes late intents of reads is ours. Planted: not listed, each state was looked at twice."""
+    monkeypatch.setattr(deferred_intents, "_watch", deferred_intents._Watch())
+    with holdfast.run("a", store=url) as run:
+        run.step("look", len, "abc")
+        run.checkpoint({"fine": 1})
+        assert any(thread.name == "holdfast-intents" for thread in threading.enumerate())
+    assert looks == [{"fine": 1}]
+
+
+def test_every_thread_of_holdfast_is_known_as_ours_or_as_one_that_runs_the_programs_code() -> None:
+    """A thread that is not listed makes each state be encoded twice, for nothing."""
+    running = ("holdfast-call-", "holdfast-run-", "holdfast-worker")
+    source = Path(holdfast.__file__).parent
+    named = re.compile(r'(?:name|name_prefix|THREAD_NAME|daemon)\s*=\s*f?"(holdfast-[a-z_-]*)')
+    names = {name for file in source.rglob("*.py") for name in named.findall(file.read_text())}
+    assert {"holdfast-intents", "holdfast-flusher", "holdfast-store", "holdfast-ttl"} <= names
+    known = {name.rstrip("_") for name in state_store._OURS}
+    assert {name for name in names if not name.startswith((*known, *running))} == set()
 
 
 def test_a_function_with_a_timeout_is_the_programs_whatever_its_name(url: str) -> None:

@@ -26,7 +26,7 @@ from holdfast.core.llm.conversation import is_ready, prepare_request
 from holdfast.core.llm.conversation.checked_messages import CheckedMessages
 from holdfast.core.llm.streams.recovery import OnPartial
 from holdfast.engine.llm.conversation_repair import settle_request
-from holdfast.engine.llm.model_call import Ask
+from holdfast.engine.llm.model_call import Answer, Ask
 from holdfast.engine.llm.provider_wait import Line
 from holdfast.engine.llm.stream import END, Streaming
 from holdfast.engine.run.held_run import HeldRun, pass_on_failure
@@ -37,6 +37,8 @@ from holdfast.model.provider_patience import Patience
 
 REPLAYED: Final = "x-holdfast-replayed"
 _REFUSED: Final = 300
+_MOVED: Final = frozenset({307, 308})
+"""The client sends the same body to another address. For the other redirects it would GET there."""
 _NOT_PASSED_ON: Final = frozenset(
     {b"content-type", b"content-encoding", b"content-length", b"transfer-encoding", b"connection"}
 )
@@ -97,12 +99,20 @@ class Wire(NamedTuple):
     """What was sent through it, as far as it need not be checked again."""
 
 
+class Redirected(BaseException):
+    """The request has to be sent elsewhere, which the client does: that will be the same call, still open."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(response)
+        self.response = response
+
+
 class Exchange:
     """A request and its answer."""
 
     __slots__ = (
-        "_given", "_headers", "_path", "_request", "_wire", "ask", "body", "is_replayed", "is_stream", "line",
-        "shape",
+        "_given", "_headers", "_path", "_received", "_request", "_wire", "ask", "body", "is_replayed",
+        "is_stream", "line", "shape",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +121,8 @@ class Exchange:
         self._wire, self._request, self._path, self.shape = wire, request, path, shape
         self._given = body
         self._headers: list[tuple[bytes, bytes]] = []
+        self._received: tuple[Any, Any] = (None, None)
+        """The answer, and the response that has it as it is."""
         self.is_replayed = False
         self.body = shape.recorded(self._path, body)
         self.is_stream = shape.source is not None and shape.is_stream(self._path, body)
@@ -195,6 +207,8 @@ class Exchange:
 
     def check(self, response: Any) -> Any:
         """The response, if its status is good; its body must have been read, if not. ProviderError."""
+        if response.status_code in _MOVED and "location" in response.headers:
+            raise Redirected(response)
         if response.status_code >= _REFUSED:
             raise ProviderError(response.status_code, response.headers, response.content)
         self._headers = response.headers.raw
@@ -216,11 +230,22 @@ class Exchange:
         if problem:
             raise self.unusable(problem)
         maker = str(value.get("model") or self.ask.model_asked)
-        return self.shape.tagged(value, self.line.provider, maker)
+        answer = self.shape.tagged(value, self.line.provider, maker)
+        if answer is value and isinstance(response, self._wire.http.Response):
+            self._received = answer, response
+        return answer
 
     def unusable(self, problem: str) -> UnusableAnswer:
         """The error for an unusable answer."""
         return UnusableAnswer(provider=self.ask.provider, step=self.ask.name, problem=problem)
+
+    def complete(self, answer: Answer) -> Any:
+        """The response with an answer: the provider's own, if it has just come."""
+        # To make a response takes as long as to write one to the journal.
+        received, response = self._received
+        if response is not None and answer.value is received:
+            return response
+        return self.response(answer.is_replayed, content=dumps(answer.value))
 
     def response(self, is_replayed: bool, *, content: bytes | None = None, stream: Any = None) -> Any:
         """A response that the client can read: the recorded answer, or a live stream."""

@@ -12,9 +12,15 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
 
-from orjson import dumps
-
-from holdfast.adapters.wire.exchange import BARE, Exchange, Manner, Wire, exchange_of, shape_in
+from holdfast.adapters.wire.exchange import (
+    BARE,
+    Exchange,
+    Manner,
+    Redirected,
+    Wire,
+    exchange_of,
+    shape_in,
+)
 from holdfast.adapters.wire.framework_check import check_framework
 from holdfast.adapters.wire.provider_error import ProviderError
 from holdfast.adapters.wire.unjournaled import check_passes
@@ -58,9 +64,8 @@ def client_call(call: ClientCall | None = None) -> Iterator[ClientCall]:
         _CALL.reset(token)
 
 
-def _response(exchange: Exchange, is_replayed: bool, **given: Any) -> Any:
+def _given(exchange: Exchange, response: Any) -> Any:
     """The response; the call of the client learns whether it came from the journal."""
-    response = exchange.response(is_replayed, **given)
     call = _CALL.get()
     if call is not None:
         call.is_replayed = exchange.is_replayed
@@ -109,6 +114,8 @@ class BlockingTransport:
                 return self._answer(exchange)
             except ProviderError as error:
                 return exchange.refusal(error)
+            except Redirected as moved:
+                return moved.response
         except HoldfastError as error:
             if _CALL.get() is None:
                 raise
@@ -142,12 +149,13 @@ class BlockingTransport:
                     line=line,
                 )
             )
-            return _response(exchange, answer.is_replayed, content=dumps(answer.value))
+            return _given(exchange, exchange.complete(answer))
         streaming = exchange.streaming(
             here.held, BLOCKING, lambda body: exchange.events(send(body)), exchange.flavour
         )
         drive(streaming.begin())
-        return _response(exchange, streaming.is_replayed, stream=exchange.bytes_of(streaming))
+        stream = exchange.bytes_of(streaming)
+        return _given(exchange, exchange.response(streaming.is_replayed, stream=stream))
 
     def __enter__(self) -> Any:
         self.wire.inner.__enter__()
@@ -181,6 +189,8 @@ class AwaitedTransport:
                 return await self._answer(exchange)
             except ProviderError as error:
                 return exchange.refusal(error)
+            except Redirected as moved:
+                return moved.response
         except HoldfastError as error:
             if _CALL.get() is None:
                 raise
@@ -212,10 +222,11 @@ class AwaitedTransport:
             answer = await ask_model(
                 here.held, AWAITING, exchange.ask, call, exchange.body, line=exchange.line
             )
-            return _response(exchange, answer.is_replayed, content=dumps(answer.value))
+            return _given(exchange, exchange.complete(answer))
         streaming = exchange.streaming(here.held, AWAITING, open_, exchange.flavour_async)
         await streaming.begin()
-        return _response(exchange, streaming.is_replayed, stream=exchange.bytes_of_async(streaming))
+        stream = exchange.bytes_of_async(streaming)
+        return _given(exchange, exchange.response(streaming.is_replayed, stream=stream))
 
     async def __aenter__(self) -> Any:
         await self.wire.inner.__aenter__()

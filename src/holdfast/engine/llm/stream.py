@@ -158,9 +158,13 @@ class Streaming:
         STREAMS.of(held).open.add(self)
         written = [contents_of(body) for body in MODEL.of(held.view).partials.get(asked.key, ())]
         self._pieces = sum(body.get("pieces", 0) for body in written)
-        await self._go_on_from(fold_partial(written), None)
-        if not self._ready and not self._is_over:
-            await self._open()
+        try:
+            await self._go_on_from(fold_partial(written), None)
+            if not self._ready and not self._is_over:
+                await self._open()
+        except BaseException:
+            self.let_go()  # nobody has a stream to close; the program may ask again, which is the same call
+            raise
 
     async def next(self) -> Any:
         """The next piece, or END once the whole answer is recorded."""

@@ -35,9 +35,11 @@ _OURS = (
     "holdfast-flusher",
     "holdfast-heartbeat",
     "holdfast-hooks",  # functions of the program run in threads of another name
+    "holdfast-intents",  # writes the intents of reads that take long
     "holdfast-listener",  # of PostgreSQL
     "holdfast-mirror",
     "holdfast-store_",  # one of several
+    "holdfast-ttl",  # of the LangGraph store
 )
 """How the names of threads begin in which no code of the program runs."""
 

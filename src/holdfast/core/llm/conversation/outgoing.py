@@ -28,18 +28,22 @@ def tag(message: Mapping[str, Any], provider: str, model: str) -> dict[str, Any]
 
 
 def tag_reasoning(answer: dict[str, Any], provider: str, model: str) -> dict[str, Any]:
-    """The answer, with a tag on each message or item that has reasoning."""
-    for choice in answer.get("choices") or ():
+    """The answer, with a tag on each message or item that has reasoning; itself if none has."""
+    changed: dict[str, Any] = {}
+    choices = answer.get("choices") or ()
+    for index, choice in enumerate(choices):
         message = choice.get("message") if isinstance(choice, dict) else None
         if isinstance(message, dict) and _without_reasoning(message) != message:
-            choice["message"] = tag(message, provider, model)
+            changed.setdefault("choices", list(choices))[index] = {
+                **choice,
+                "message": tag(message, provider, model),
+            }
     items = answer.get("output")
     if isinstance(items, list):
-        answer["output"] = [
-            tag(item, provider, model) if isinstance(item, dict) and item.get("type") == "reasoning" else item
-            for item in items
-        ]
-    return answer
+        for index, item in enumerate(items):
+            if isinstance(item, dict) and item.get("type") == "reasoning":
+                changed.setdefault("output", list(items))[index] = tag(item, provider, model)
+    return {**answer, **changed} if changed else answer
 
 
 def for_model(messages: Sequence[Any], provider: str | None, model: str | None) -> list[Any]:
