@@ -11,9 +11,12 @@ from typing import Any, Final
 
 from holdfast.codec.refusals import UnreadableError, shape_error
 from holdfast.codec.scalars import READERS, Fields
+from holdfast.codec.secrets import refill
 from holdfast.codec.tag import EPHEMERAL, FACTORIES
 from holdfast.codec.type_registry import hint_classes, resolve, upgraded
 from holdfast.codec.user_classes import rebuild
+from holdfast.errors import SecretMissing
+from holdfast.model.secret_text import TAG
 
 
 class Reading:
@@ -40,7 +43,7 @@ class Reading:
         try:
             fields = {key: self.untag(part) if type(part) in _NESTS else part for key, part in tree.items()}
             return self._untag_object(fields) if "type" in fields else _reader(fields["$"])(fields)
-        except UnreadableError:
+        except (UnreadableError, SecretMissing):
             raise
         except Exception as error:
             raise shape_error(tree["$"], error) from error
@@ -90,6 +93,7 @@ _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
     "counter": _read_counter,
     "defaultdict": _read_defaultdict,
     EPHEMERAL: lambda _: None,
+    TAG: lambda fields: refill(fields["v"]),
 }
 
 

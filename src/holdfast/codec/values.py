@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from holdfast.codec import secrets
 from holdfast.codec.refusals import RefusedError, UnreadableError, member, too_deep
 from holdfast.codec.tag import (
     CAREFUL,
@@ -27,6 +28,9 @@ from holdfast.codec.untag import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX, VALUE_SIZE_BYTES_MAX
 from holdfast.model.recorded_value import Recorded
+
+KNOWN: Final = secrets.KNOWN
+"""Empty where no secret is known: the one test on the way of every value."""
 
 _SHORT: Final = frozenset({type(None), bool, int, str})
 _MARKER: Final = b'{"$":'
@@ -55,9 +59,10 @@ def plain_arguments(arguments: dict[str, Any]) -> bytes | None:
     """Arguments that are plain, as ``canonical`` writes them; None for others."""
     if _SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
         try:
-            return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+            data = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # an int or a text that orjson cannot write
-            pass
+            return None
+        return secrets.hide(data, sorts=True) if KNOWN else data
     return None
 
 
@@ -70,6 +75,7 @@ def encode_quickly(value: object) -> bytes | None:
         data = orjson.dumps(value if type(value) in _SHORT else tag(value, 0, QUICK))
     except (TypeError, RefusedError):
         return None
+    data = secrets.hide(data) if KNOWN else data
     return data if len(data) <= VALUE_SIZE_BYTES_MAX else None
 
 
@@ -93,9 +99,10 @@ def encode_tree(value: object, *, what: str) -> Any:
     It may share containers with ``value``: write it before the program continues. Raises NotStorable.
     """
     try:
-        return tag(value, 0, CAREFUL)
+        tree = tag(value, 0, CAREFUL)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    return secrets.hide_tree(tree) if KNOWN else tree
 
 
 def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any, list[str]]:
@@ -109,7 +116,7 @@ def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any
         tree = tag(value, 0, mode)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return tree, left_out(tree) if mode.left_out else []
+    return secrets.hide_tree(tree) if KNOWN else tree, left_out(tree) if mode.left_out else []
 
 
 def left_out(tree: Any) -> list[str]:
@@ -122,9 +129,10 @@ def recorded_tree(value: object, *, what: str) -> Any:
     if not isinstance(value, Recorded):
         return encode_state(value, what=what)[0]
     try:
-        return _as_recorded(value.tree, 0)
+        tree = _as_recorded(value.tree, 0)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    return secrets.hide_tree(tree) if KNOWN else tree
 
 
 def _as_recorded(tree: Any, depth: int) -> Any:
@@ -186,6 +194,7 @@ def _written(value: object, what: str, quick: Mode, careful: Mode, option: int) 
             data = orjson.dumps(tag(value, 0, careful), option=option)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    data = secrets.hide(data, sorts=bool(option)) if KNOWN else data
     if len(data) > VALUE_SIZE_BYTES_MAX:
         raise TooLarge(what=what, size=len(data), size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
     return data
