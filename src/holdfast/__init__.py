@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.api.store.store import Store, store
     from holdfast.api.tool import Tool, tool, tools
     from holdfast.api.worker import Worker, worker
+    from holdfast.codec.secrets import secret
     from holdfast.codec.type_registry import register
     from holdfast.errors import (
         AccessDenied,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         RunOver,
         RunRefused,
         RunSealed,
+        SecretMissing,
         Sleeping,
         StateChanged,
         StepInDoubt,
@@ -127,7 +129,7 @@ if TYPE_CHECKING:
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.hooks import Hook, Notice
     from holdfast.model.loops import LoopPolicy, Thresholds
-    from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.markers import KEY, Secret, ephemeral
     from holdfast.model.provider_patience import Patience
     from holdfast.model.recorded_value import Recorded
     from holdfast.model.retention import Keep, Retention
@@ -231,6 +233,8 @@ __all__ = [
     "RunOver",
     "RunRefused",
     "RunSealed",
+    "Secret",
+    "SecretMissing",
     "Sleeping",
     "Spent",
     "StateChanged",
@@ -272,6 +276,7 @@ __all__ = [
     "register",
     "replayed",
     "run",
+    "secret",
     "store",
     "tool",
     "tools",
@@ -288,6 +293,7 @@ _ROOMS = {
         "Agent",
         "agent",
     ),
+    "codec.secrets": ("secret",),
     "codec.type_registry": ("register",),
     "api.enter": (
         "current",
@@ -368,6 +374,7 @@ _ROOMS = {
         "RunOver",
         "RunRefused",
         "RunSealed",
+        "SecretMissing",
         "Sleeping",
         "StateChanged",
         "StepInDoubt",
@@ -414,6 +421,7 @@ _ROOMS = {
     ),
     "model.markers": (
         "KEY",
+        "Secret",
         "ephemeral",
     ),
     "model.facts": (

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from holdfast.codec.secrets import mask_known
 from holdfast.codec.object_attributes import put_state, state_of
 from holdfast.codec.type_registry import find_class, type_name
 from holdfast.codec.values import decode_tree, encode_tree
@@ -149,8 +150,8 @@ class _Writer:
 
 
 def _text(value: object) -> str:
-    """Text that UTF-8 can encode, as a plain str even if it was a subclass."""
-    return str(value).encode("utf-8", "backslashreplace").decode()
+    """Text that UTF-8 can encode, as a plain str even if it was a subclass; with masks for secrets."""
+    return mask_known(str(value).encode("utf-8", "backslashreplace").decode())
 
 
 def _args(exc: BaseException) -> tuple[Any, ...]:

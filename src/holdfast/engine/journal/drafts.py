@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.codec.blobs import address_of, pack
+from holdfast.codec.secrets import KNOWN, has_known, mask_known, masked
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import write
 from holdfast.model.events import Event, chained
@@ -38,14 +39,19 @@ def draft(
 ) -> Draft:
     """A draft with a small value in its body, and a large one in a blob.
 
-    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``.
+    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``. Texts in
+    them that have a secret are masked; the encoded value has references already.
     """
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         body = write(fields, parts, value=value, value_name=value_name)
+        if KNOWN and has_known(body[: len(body) - len(value or b"")], name):  # the codec has seen the value
+            name, body = mask_known(name), write(masked(fields), masked(parts), value=value, value_name=value_name)
         return _new(Draft, (kind, name, key, body, (), at))  # no constructor: a step makes two
     address = address_of(value)
     fields[f"{value_name}_blob"] = address
     fields[f"{value_name}_bytes"] = len(value)
+    if KNOWN:
+        name, fields, parts = mask_known(name), masked(fields), masked(parts)
     return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),), at)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.codec.secrets import mask_json
 from holdfast.core.journal.event_check import letter_problem
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.drafts import Draft, draft
@@ -48,7 +49,7 @@ def post(
     """Post a letter, and make the run due. False if one of that id is there. Durable when it returns."""
     if blobs:
         store.put_blobs(blobs, at=at)
-    is_new = store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+    is_new = store.put_record(inbox_space(run), letter, mask_json(dumps({**content, "at": at})), revision=0)
     store.call_up(run, at=at)  # also for an old letter: its sender may have died between the two writes
     return is_new
 

@@ -112,6 +112,8 @@ class HeldRun:
         self.unsaid: frozenset[int] = frozenset()
         """Conversation records before the cursor that were not yet part of it when the state was taken."""
         self.tree = RunTree()
+        self.lineage = ""
+        """The name of its lineage, once a declared secret needs it: ``engine/steps/secret_arguments.py``."""
         self.apart = set[str]()
         """Runs that were entered inside this one and are not its children."""
         self.features: dict[str, Feature] = {}

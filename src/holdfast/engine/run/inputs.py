@@ -5,6 +5,7 @@ from typing import Any
 
 from orjson import loads
 
+from holdfast.codec.secrets import mask_known
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
 from holdfast.engine.journal.blob_content import read_blob
@@ -40,7 +41,7 @@ def check_inputs(
     if view.started is None:
         return
     if goal is not None:
-        was = part_of(view.started.body, "goal")
+        was, goal = part_of(view.started.body, "goal"), mask_known(goal)
         if goal != was:
             raise changed_inputs(run, "goal", {"goal": was}, {"goal": goal})
     if inputs is None:

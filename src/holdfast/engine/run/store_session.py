@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.codec.secrets import know_environment
 from holdfast.engine.journal.group_commit import Committer
 from holdfast.engine.journal.heartbeat import Heartbeat
 from holdfast.engine.journal.inbox_wakeup import InboxWakeup
@@ -26,6 +27,7 @@ class StoreSession:
     """A store, and what this process runs on it."""
 
     def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
+        know_environment()
         self.store = store
         self.clock = clock
         self.lease_s = lease_s

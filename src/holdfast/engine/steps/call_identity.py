@@ -12,6 +12,7 @@ from typing import Any
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
 from holdfast.codec.exceptions import decode_failure
+from holdfast.codec.secrets import KNOWN, mask_known
 from holdfast.codec.values import canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import GLOBAL, bind
@@ -20,7 +21,7 @@ from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CallSite, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import module_data
+from holdfast.engine.steps import module_data, secret_arguments
 from holdfast.engine.steps.module_data import Data
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
@@ -67,14 +68,20 @@ def identify(
     kwargs: dict[str, Any],
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
+    name = mask_known(name) if KNOWN else name
     here, point = place(held, name)
     if call_options.key is None:
         bound = bind(fn, args, kwargs, call_options.ignore)
+        hidden = call_options.secrets + secret_arguments.annotated(fn)
+        if hidden:
+            bound = secret_arguments.replaced(held, bound, hidden)
         data = module_data.data_of(fn, call_options.ignore)
         if data is not None and data.counts:
             bound |= data.arguments
         arguments = plain_arguments(bound) or _arguments(name, bound)
         site = site_of(here.scope, name, arguments)
+        if KNOWN:
+            site = secret_arguments.recorded_site(held, here.scope, name, arguments, site)
         n = held.claim(site)
         key = f"{site}.{n}"
         # No constructor: it would be one more call in every step.

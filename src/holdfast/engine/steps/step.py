@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
+from holdfast.codec.secrets import SHAPES
 from holdfast.codec.values import encode, encode_quickly
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
@@ -36,6 +37,7 @@ from holdfast.engine.steps.call_identity import (
     lost_of,
     unclaiming,
 )
+from holdfast.engine.steps.new_tokens import judge_tokens
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
 from holdfast.errors import (
     DeadlinePassed,
@@ -340,7 +342,10 @@ class Work:
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
-            return encode_quickly(value) or encode(value, what=f"result of {self.asked.name!r}"), None
+            data = encode_quickly(value) or encode(value, what=f"result of {self.asked.name!r}")
+            if SHAPES:
+                judge_tokens(self.asked.name, data)
+            return data, None
         except (NotStorable, TooLarge) as refused:
             return None, refused
 
