@@ -238,15 +238,34 @@ def split_bytes(content: bytes) -> list[Any] | None:
     return [one if n % 2 else one.encode("utf-8", "surrogateescape") for n, one in enumerate(parts)]
 
 
-def unfinished(text: str) -> int:
-    """How many characters at the end of a text may be the beginning of a known secret."""
-    most = 0
+def has_unfinished(content: Any) -> bool:
+    """Whether a text in plain data ends with what may be the beginning of a known secret."""
+    if type(content) is str:
+        return bool(_unfinished(content)[0])
+    if type(content) is dict:
+        return any(map(has_unfinished, content.values()))
+    return any(map(has_unfinished, content)) if type(content) is list else False
+
+
+def with_masked_ends(content: Any) -> Any:
+    """Plain data in which a text that ends with most of a secret ends with its mask: no more of it will come."""
+    if type(content) is str:
+        size, value = _unfinished(content)
+        return f"{content[:-size]}{mask_of(_name_of(value))}" if size >= VALUE_CHARS_MIN else content
+    if type(content) is dict:
+        return {name: with_masked_ends(part) for name, part in content.items()}
+    return [with_masked_ends(part) for part in content] if type(content) is list else content
+
+
+def _unfinished(text: str) -> tuple[int, str]:
+    """How many characters at the end of a text may be the beginning of a secret, and of which."""
+    found = (0, "")
     for value in (*_names, *_declared):
-        for size in range(min(len(value) - 1, len(text)), most, -1):
+        for size in range(min(len(value) - 1, len(text)), found[0], -1):
             if text.endswith(value[:size]):
-                most = size
+                found = (size, value)
                 break
-    return most
+    return found
 
 
 def _refer(tree: Any, *, sorts: bool) -> Any:
@@ -330,19 +349,20 @@ def in_clear(data: bytes) -> bytes | None:
     if b'{"$":"secrets"' not in data:
         return None
     try:
-        return orjson.dumps(_revealed(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(revealed(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
     except SecretMissing:
         return None
 
 
-def _revealed(tree: Any) -> Any:
+def revealed(tree: Any) -> Any:
+    """A tree with the values of its references, for the program that recorded it. SecretMissing."""
     if type(tree) is list:
-        return [_revealed(part) for part in tree]
+        return [revealed(part) for part in tree]
     if type(tree) is not dict:
         return tree
     if tree.get("$") == TAG:
         return refill(tree["v"])
-    return {name: _revealed(part) for name, part in tree.items()}
+    return {name: revealed(part) for name, part in tree.items()}
 
 
 def _value_of(name: str) -> str:

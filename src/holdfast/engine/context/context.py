@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from orjson import loads
 
+from holdfast.codec.secrets import mask
 from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, with_views
@@ -101,8 +102,9 @@ async def draw_context(
             count=count,
             is_held=True,
         )
-        await append(held, runtime, asked, encode(context.text, what=CONTEXT))
-        return context.text
+        text = mask(context.text)
+        await append(held, runtime, asked, encode(text, what=CONTEXT))
+        return text
     finally:
         held.land(asked.site)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from orjson import dumps
 
+from holdfast.codec.secrets import KNOWN
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import decode_tree, encode_state, may_have_tags
 from holdfast.core.journal import run_row_facts
@@ -89,7 +90,7 @@ class States:
         new must not be recorded. ``is_copy``: no other thread has it; ``is_json``: and it was parsed from
         JSON. What earlier attempts have stored need not be known here, only in ``build_on``.
         """
-        if is_json and (parsed := self._taken_as_json(state)) is not None:
+        if is_json and not KNOWN and (parsed := self._taken_as_json(state)) is not None:
             return parsed
         taken = self._look(state, what)
         if (

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from re import compile as pattern
 from typing import Any, Final
 
+from holdfast.model.secret_text import masked_text
 from holdfast.core.llm.conversation.message import REASONING_FIELDS, REASONING_PARTS, is_empty
 from holdfast.core.llm.conversation.repair import mend
 from holdfast.core.llm.conversation.validity import Problem, are_texts, validate
@@ -104,6 +105,8 @@ def plain_of(tree: Any) -> Any:
         return tree
     if "$" not in tree:
         return {name: plain_of(part) for name, part in tree.items()}
+    if (text := masked_text(tree)) is not None:
+        return text
     if tree["$"] == "enum":
         return tree.get("v", tree.get("name"))
     inner = tree.get("v")
