@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from holdfast.api.secrets import masked_data
 from holdfast.api.store.store import Store
 from holdfast.errors import (
     Corrupt,
@@ -241,7 +242,7 @@ def make_app(store: Store, options: Options, port: int) -> Starlette:
 
 
 def _as_json(body: Any, status: int = 200) -> Response:
-    return Response(dumps(body, default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json")
+    return Response(dumps(masked_data(body), default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json")
 
 
 def _static(request: Request) -> Response:

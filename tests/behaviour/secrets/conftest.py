@@ -12,7 +12,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with known_secrets():
         monkeypatch.setenv(NAME, VALUE)
         yield VALUE
-        monkeypatch.delenv(NAME)
+        monkeypatch.delenv(NAME, raising=False)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from orjson import loads
 
+from holdfast.api.secrets import filled
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
 from holdfast.cli.options import PlaceArgument, child_url, common_options, open_existing, run_only
@@ -90,7 +91,7 @@ def _replayed(run: str, launch: Launch, url: str) -> list[Replayed]:
         report = Path(directory, "found.jsonl")
         environ = {**os.environ, "HOLDFAST_URL": url, "HOLDFAST_RUN": run, ENVIRONMENT: str(report)}
         done = subprocess.run(  # noqa: S603 - the run's own command, which the person trusts, or one they typed
-            launch.argv, cwd=launch.cwd, env=environ, capture_output=True, text=True, check=False
+            filled(launch.argv, launch.hidden), cwd=launch.cwd, env=environ, capture_output=True, text=True, check=False
         )
         lines = report.read_bytes().splitlines() if report.exists() else []
         found = [Replayed(**loads(line)) for line in lines]

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from holdfast.api.secrets import filled
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import (
@@ -285,10 +286,10 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
 def _exec(launch: Launch) -> NoReturn:
     """Replace this process by the program. Refused if the system cannot start it."""
     render.flush()
-    python, *_ = launch.argv
+    python, *_ = argv = filled(launch.argv, launch.hidden)
     try:
         os.chdir(launch.cwd)
-        os.execve(python, launch.argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
+        os.execve(python, argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise RefusedError(
             f"cannot start {python} in {launch.cwd}: {error.strerror}", "fix that, then run the same command"
@@ -322,6 +323,7 @@ def _blocks(plan: ResumeLines, builder: CommandBuilder) -> list[Block]:
     ]
     if plan.came_from:
         pairs.append(("from elsewhere", [Span(plan.came_from)]))
+    pairs += [("secret", [Span(line, "doubt")]) for line in plan.secrets]
     saved = saved_line(plan.saved)
     if saved:
         pairs.append(("not spent again", [Span(saved)]))

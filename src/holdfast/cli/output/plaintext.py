@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from unicodedata import east_asian_width
 
+from holdfast.api.secrets import mask
 from holdfast.cli.output.blocks import (
     Block,
     Checks,
@@ -28,7 +29,11 @@ def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def safe(content: str) -> str:
-    """The text with every control character and every change of the writing direction made visible."""
+    """The text with every control character and every change of the writing direction made visible.
+
+    Secrets are masked.
+    """
+    content = mask(content)
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), content)
 
 
