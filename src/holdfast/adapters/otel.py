@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 from orjson import dumps, loads
 
-from holdfast.codec.secrets import mask
 from holdfast._version import __version__
 from holdfast.adapters.shared import journaled_calls
+from holdfast.codec.secrets import mask
 from holdfast.core.llm.request_shapes import model_in
 from holdfast.engine.llm.model_call import ModelWork
 from holdfast.engine.llm.stream_journal import StreamWork
@@ -219,7 +219,9 @@ class Call:
         if isinstance(work, ModelWork):
             request = work.taken.tree
             messages = request.get("messages", request) if isinstance(request, dict) else request
-            self.span.set_attribute("gen_ai.input.messages", mask(dumps(shown(messages), default=str).decode()))
+            self.span.set_attribute(
+                "gen_ai.input.messages", mask(dumps(shown(messages), default=str).decode())
+            )
         else:
             arguments = dumps(shown(loads(work.asked.arguments))).decode()
             self.span.set_attribute("gen_ai.tool.call.arguments", mask(arguments))

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import orjson
 
-from holdfast.codec.secrets import mask_known
 from holdfast.codec.object_attributes import put_state, state_of
 from holdfast.codec.type_registry import find_class, type_name
 from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.errors import ReplayedFailure
 from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
 from holdfast.model.explained_error import Explained
+from holdfast.model.markers import KNOWN
 
 Record = dict[str, Any]
 
@@ -151,7 +151,12 @@ class _Writer:
 
 def _text(value: object) -> str:
     """Text that UTF-8 can encode, as a plain str even if it was a subclass; with masks for secrets."""
-    return mask_known(str(value).encode("utf-8", "backslashreplace").decode())
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    if not KNOWN:
+        return text
+    from holdfast.codec.secrets import mask_known
+
+    return mask_known(text)
 
 
 def _args(exc: BaseException) -> tuple[Any, ...]:

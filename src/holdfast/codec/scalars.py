@@ -19,7 +19,7 @@ from re import compile as compile_pattern
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast.codec.secrets import KNOWN, refill, split, split_bytes
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 
 Fields = dict[str, Any]
@@ -46,7 +46,7 @@ def write_int(value: int) -> Fields:
 
 def write_text(value: str) -> Fields:
     """Text that UTF-8 cannot hold: lone surrogates, as in file names of another encoding."""
-    parts = split(value)
+    parts = _split(value)
     return {"v": _escaped(value) if parts is None else _in_turn(parts, _escaped)}
 
 
@@ -56,11 +56,26 @@ def _escaped(text: str) -> str:
 
 def _read_text(fields: Fields) -> str:
     content = fields["v"]
-    return _unescaped(content) if type(content) is str else refill(_in_turn(content, _unescaped))
+    return _unescaped(content) if type(content) is str else _refilled(_in_turn(content, _unescaped))
 
 
 def _unescaped(text: str) -> str:
     return text.encode("ascii").decode("unicode_escape")
+
+
+def _split(value: Any) -> list[Any] | None:
+    """Text, or bytes, and names of secrets in turn; None if there are none."""
+    if not KNOWN:
+        return None
+    from holdfast.codec.secrets import split, split_bytes
+
+    return split(value) if type(value) is str else split_bytes(value)
+
+
+def _refilled(parts: list[Any]) -> str:
+    from holdfast.codec.secrets import refill
+
+    return refill(parts)
 
 
 def _in_turn(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
@@ -69,7 +84,7 @@ def _in_turn(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
 
 
 def _write_bytes(value: bytes | bytearray) -> Fields:
-    parts = split_bytes(value) if KNOWN else None
+    parts = _split(value)
     return {"v": _base64(value) if parts is None else _in_turn(parts, _base64)}
 
 
@@ -81,8 +96,10 @@ def _read_bytes(fields: Fields) -> bytes:
     content = fields["v"]
     if type(content) is str:
         return a2b_base64(content, strict_mode=True)
-    texts = _in_turn(content, lambda one: a2b_base64(one, strict_mode=True).decode("utf-8", "surrogateescape"))
-    return refill(texts).encode("utf-8", "surrogateescape")
+    texts = _in_turn(
+        content, lambda one: a2b_base64(one, strict_mode=True).decode("utf-8", "surrogateescape")
+    )
+    return _refilled(texts).encode("utf-8", "surrogateescape")
 
 
 def _write_moment(value: datetime | time) -> Fields:

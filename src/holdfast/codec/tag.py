@@ -21,7 +21,6 @@ from holdfast.codec.type_registry import registration_of
 from holdfast.codec.user_classes import find_record
 from holdfast.limits import VALUE_DEPTH_MAX
 from holdfast.model.markers import Ephemeral, MarkedText, SecretArgument
-from holdfast.model.secret_text import TAG
 
 FACTORIES: Final[dict[str, type]] = {
     kind.__name__: kind for kind in (list, int, dict, set, str, float, tuple, bool, bytes, frozenset)
@@ -268,7 +267,7 @@ def _tag_ephemeral(value: Ephemeral, depth: int, mode: Mode) -> Any:  # noqa: AR
 
 
 def _tag_secret(value: SecretArgument, depth: int, mode: Mode) -> Any:  # noqa: ARG001
-    return {"$": TAG, "v": ["", value.name, ""]}
+    return {"$": "secrets", "v": ["", value.name, ""]}
 
 
 _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {

@@ -11,12 +11,10 @@ from typing import Any, Final
 
 from holdfast.codec.refusals import UnreadableError, shape_error
 from holdfast.codec.scalars import READERS, Fields
-from holdfast.codec.secrets import refill
 from holdfast.codec.tag import EPHEMERAL, FACTORIES
 from holdfast.codec.type_registry import hint_classes, resolve, upgraded
 from holdfast.codec.user_classes import rebuild
 from holdfast.errors import SecretMissing
-from holdfast.model.secret_text import TAG
 
 
 class Reading:
@@ -68,6 +66,12 @@ class Reading:
 _NESTS: Final = frozenset({list, dict})
 
 
+def _read_secrets(fields: Fields) -> str:
+    from holdfast.codec.secrets import refill  # late: most values have none
+
+    return refill(fields["v"])
+
+
 def _read_deque(fields: Fields) -> deque[Any]:
     return deque(fields["v"], fields.get("maxlen"))
 
@@ -93,7 +97,7 @@ _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
     "counter": _read_counter,
     "defaultdict": _read_defaultdict,
     EPHEMERAL: lambda _: None,
-    TAG: lambda fields: refill(fields["v"]),
+    "secrets": _read_secrets,
 }
 
 

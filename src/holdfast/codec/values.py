@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import orjson
 
-from holdfast.codec import secrets
 from holdfast.codec.refusals import RefusedError, UnreadableError, member, too_deep
 from holdfast.codec.tag import (
     CAREFUL,
@@ -27,10 +26,8 @@ from holdfast.codec.tag import (
 from holdfast.codec.untag import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX, VALUE_SIZE_BYTES_MAX
+from holdfast.model.markers import KNOWN
 from holdfast.model.recorded_value import Recorded
-
-KNOWN: Final = secrets.KNOWN
-"""Empty where no secret is known: the one test on the way of every value."""
 
 _SHORT: Final = frozenset({type(None), bool, int, str})
 _MARKER: Final = b'{"$":'
@@ -62,7 +59,7 @@ def plain_arguments(arguments: dict[str, Any]) -> bytes | None:
             data = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # an int or a text that orjson cannot write
             return None
-        return secrets.hide(data, sorts=True) if KNOWN else data
+        return _hidden(data, sorts=True) if KNOWN else data
     return None
 
 
@@ -75,7 +72,7 @@ def encode_quickly(value: object) -> bytes | None:
         data = orjson.dumps(value if type(value) in _SHORT else tag(value, 0, QUICK))
     except (TypeError, RefusedError):
         return None
-    data = secrets.hide(data) if KNOWN else data
+    data = _hidden(data) if KNOWN else data
     return data if len(data) <= VALUE_SIZE_BYTES_MAX else None
 
 
@@ -102,7 +99,7 @@ def encode_tree(value: object, *, what: str) -> Any:
         tree = tag(value, 0, CAREFUL)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return secrets.hide_tree(tree) if KNOWN else tree
+    return _hidden_tree(tree) if KNOWN else tree
 
 
 def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any, list[str]]:
@@ -116,7 +113,7 @@ def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any
         tree = tag(value, 0, mode)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return secrets.hide_tree(tree) if KNOWN else tree, left_out(tree) if mode.left_out else []
+    return _hidden_tree(tree) if KNOWN else tree, left_out(tree) if mode.left_out else []
 
 
 def left_out(tree: Any) -> list[str]:
@@ -132,7 +129,7 @@ def recorded_tree(value: object, *, what: str) -> Any:
         tree = _as_recorded(value.tree, 0)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return secrets.hide_tree(tree) if KNOWN else tree
+    return _hidden_tree(tree) if KNOWN else tree
 
 
 def _as_recorded(tree: Any, depth: int) -> Any:
@@ -194,7 +191,19 @@ def _written(value: object, what: str, quick: Mode, careful: Mode, option: int) 
             data = orjson.dumps(tag(value, 0, careful), option=option)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    data = secrets.hide(data, sorts=bool(option)) if KNOWN else data
+    data = _hidden(data, sorts=bool(option)) if KNOWN else data
     if len(data) > VALUE_SIZE_BYTES_MAX:
         raise TooLarge(what=what, size=len(data), size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
     return data
+
+
+def _hidden(data: bytes, *, sorts: bool = False) -> bytes:
+    from holdfast.codec.secrets import hide  # late: most processes know no secret
+
+    return hide(data, sorts=sorts)
+
+
+def _hidden_tree(tree: Any) -> Any:
+    from holdfast.codec.secrets import hide_tree
+
+    return hide_tree(tree)

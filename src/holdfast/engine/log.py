@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.codec.secrets import KNOWN, mask
+from holdfast.model.markers import KNOWN
 
 if TYPE_CHECKING:
     from logging import Logger, LogRecord
@@ -14,7 +14,7 @@ def log() -> "Logger":
     from logging import getLogger
 
     found = getLogger("holdfast")
-    if _without_secrets not in found.filters:
+    if KNOWN and _without_secrets not in found.filters:
         found.addFilter(_without_secrets)
     return found
 
@@ -28,6 +28,8 @@ def info(message: str, *args: object) -> None:
 def _without_secrets(record: "LogRecord") -> bool:
     """Mask secrets in a record, in the error that it reports too. Every record passes."""
     if KNOWN:
+        from holdfast.codec.secrets import mask
+
         record.msg, record.args = mask(record.getMessage()), ()
         if record.exc_info:
             from logging import Formatter

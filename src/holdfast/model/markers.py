@@ -23,6 +23,15 @@ def ephemeral(value: T) -> T:
     return cast("T", Ephemeral(value))
 
 
+KNOWN: Final[list[bytes]] = []
+"""The values of all known secrets as JSON writes them, longest first; ``codec/secrets.py`` fills it, in place.
+
+The one test on the way of every value. It is here so that a process without secrets loads nothing for them.
+"""
+SHAPES: Final[list[str]] = []
+"""What happens to a token that is no known secret; empty where none is looked for."""
+
+
 class _SecretMark:
     __slots__ = ()
 

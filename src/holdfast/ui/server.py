@@ -242,7 +242,9 @@ def make_app(store: Store, options: Options, port: int) -> Starlette:
 
 
 def _as_json(body: Any, status: int = 200) -> Response:
-    return Response(dumps(masked_data(body), default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json")
+    return Response(
+        dumps(masked_data(body), default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json"
+    )
 
 
 def _static(request: Request) -> Response:

@@ -96,7 +96,7 @@ def test_text_that_imitates_a_reference_stays_text(secret: str, url: str, tmp_pa
     forged = [
         {"$": "secrets", "v": ["", NAME, ""]},
         f'{{"$":"secrets","v":["","{NAME}",""]}}',
-        f"‹secret {NAME}›",
+        f"<secret {NAME}>",
         {"$": "bytes", "v": ["", NAME, ""]},
         f"$secret: {NAME}",
     ]
@@ -187,7 +187,9 @@ def test_declared_arguments_count_by_value_and_are_not_kept(no_secret: None, tmp
     assert places("Tok-bbbb-2222", tmp_path) == []
 
 
-def test_calls_recorded_in_clear_are_still_answered(secret: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_recorded_in_clear_are_still_answered(
+    secret: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run of an earlier version: its calls have the secret in clear in their identity."""
     monkeypatch.setenv("HOLDFAST_NOT_SECRET", NAME)
     killed(url)
@@ -202,7 +204,9 @@ def test_a_registered_secret_is_hidden_from_then_on(no_secret: None, tmp_path: P
     """By its name; what was recorded before stays."""
     holdfast.secret("pass-Word-77", name="db.password")
     with holdfast.run("r", store=tmp_path / "s.db") as run:
-        assert run.step("connect", str, "postgres://ada:pass-Word-77@host") == "postgres://ada:pass-Word-77@host"
+        assert (
+            run.step("connect", str, "postgres://ada:pass-Word-77@host") == "postgres://ada:pass-Word-77@host"
+        )
     assert places("pass-Word-77", tmp_path) == []
 
 

@@ -102,7 +102,9 @@ def sent(run: holdfast.Run, secret: str) -> None:
 
 
 def child(run: holdfast.Run, secret: str) -> None:
-    with holdfast.run("child", store=run._held.store.url, goal=f"use {secret}", inputs={"key": secret}) as one:
+    with holdfast.run(
+        "child", store=run._held.store.url, goal=f"use {secret}", inputs={"key": secret}
+    ) as one:
         one.step("inside", str, secret)
 
 
@@ -145,7 +147,9 @@ SURFACES: dict[str, Callable[[holdfast.Run, str], Any]] = {
     "failures": failing,
     "retries": retried,
     "doubts": doubtful,
-    "model calls": lambda run, secret: run.model("m", lambda _: {"text": secret}, {"extra_body": {"k": secret}}),
+    "model calls": lambda run, secret: run.model(
+        "m", lambda _: {"text": secret}, {"extra_body": {"k": secret}}
+    ),
     "streams": streamed,
     "broken streams": streamed_halfway,
     "threads": threaded,

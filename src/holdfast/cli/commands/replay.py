@@ -91,7 +91,12 @@ def _replayed(run: str, launch: Launch, url: str) -> list[Replayed]:
         report = Path(directory, "found.jsonl")
         environ = {**os.environ, "HOLDFAST_URL": url, "HOLDFAST_RUN": run, ENVIRONMENT: str(report)}
         done = subprocess.run(  # noqa: S603 - the run's own command, which the person trusts, or one they typed
-            filled(launch.argv, launch.hidden), cwd=launch.cwd, env=environ, capture_output=True, text=True, check=False
+            filled(launch.argv, launch.hidden),
+            cwd=launch.cwd,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         lines = report.read_bytes().splitlines() if report.exists() else []
         found = [Replayed(**loads(line)) for line in lines]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
-from holdfast.model.secret_text import shown
 from holdfast.core.text.value_text import one_line, readable
+from holdfast.model.secret_text import shown
 
 _BODIES: Final = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id"})
 _TEXT_CHARS_MAX: Final = 160

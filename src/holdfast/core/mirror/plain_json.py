@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from orjson import OPT_INDENT_2, JSONEncodeError, dumps
 
-from holdfast.model.secret_text import masked_text
 from holdfast.core.text.value_text import literal
+from holdfast.model.secret_text import masked_text
 
 _PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
 _KEY_CHARS_MAX: Final = 200

@@ -16,13 +16,13 @@ from orjson import JSONDecodeError, dumps, loads
 
 from holdfast.codec.secrets import hide
 from holdfast.codec.values import decode
-from holdfast.model.secret_text import shown
 from holdfast.engine.hooks.declared import checked
 from holdfast.engine.run.features import KnownSpace
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import Misuse, SecretMissing, UnknownHook
 from holdfast.limits import HOOK_TIMEOUT_S, HOOKS_MAX, RECORD_PAGE_MAX
 from holdfast.model.hooks import OCCASIONS, Hook
+from holdfast.model.secret_text import shown
 from holdfast.model.store_rows import DELIVERIES, HOOKS, NOTICED, host_of
 from holdfast.stores.port import StorePort
 

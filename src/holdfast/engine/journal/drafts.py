@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from orjson import dumps
+
 from holdfast.codec.blobs import address_of, pack
-from holdfast.codec.secrets import KNOWN, has_known, mask_known, masked
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import write
 from holdfast.model.events import Event, chained
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 
@@ -42,17 +44,25 @@ def draft(
     ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``. Texts in
     them that have a secret are masked; the encoded value has references already.
     """
+    if KNOWN:
+        name, fields, parts = _masked(name, fields, parts)
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         body = write(fields, parts, value=value, value_name=value_name)
-        if KNOWN and has_known(body[: len(body) - len(value or b"")], name):  # the codec has seen the value
-            name, body = mask_known(name), write(masked(fields), masked(parts), value=value, value_name=value_name)
         return _new(Draft, (kind, name, key, body, (), at))  # no constructor: a step makes two
     address = address_of(value)
     fields[f"{value_name}_blob"] = address
     fields[f"{value_name}_bytes"] = len(value)
-    if KNOWN:
-        name, fields, parts = mask_known(name), masked(fields), masked(parts)
     return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),), at)
+
+
+def _masked(
+    name: str, fields: dict[str, Any], parts: dict[str, Any] | None
+) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+    from holdfast.codec.secrets import has_known, mask_known, masked  # late: most processes know none
+
+    if not has_known(dumps([name, fields, parts])):
+        return name, fields, parts
+    return mask_known(name), masked(fields), masked(parts)
 
 
 def placed_after(

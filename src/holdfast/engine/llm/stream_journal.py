@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from holdfast.codec.secrets import KNOWN, has_unfinished, with_masked_ends
+from holdfast.codec.secrets import has_unfinished, with_masked_ends
 from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.request_shapes import usage_in, with_tries
 from holdfast.core.llm.streams import merge
@@ -20,6 +20,7 @@ from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN
 from holdfast.model.usage import Usage
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
-from holdfast.codec.secrets import KNOWN, mask_known, masked
+from holdfast.codec.secrets import mask_known, masked
 from holdfast.codec.values import decode, decode_tree, encode, encode_tree
 from holdfast.core.journal.names import check_name
 from holdfast.engine.journal.damaged_records import discard, find_sound
@@ -23,6 +23,7 @@ from holdfast.limits import (
     SCOPE_CHARS_MAX,
 )
 from holdfast.model.facts import Fact, UnreadValue
+from holdfast.model.markers import KNOWN
 from holdfast.model.search import BETWEEN, Within
 from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort

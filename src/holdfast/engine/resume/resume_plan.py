@@ -100,9 +100,7 @@ def plan_from_outside(
     return with_command(store, info.run, view, plan, events)
 
 
-def with_command(
-    store: StorePort, run: str, view: View, plan: ResumePlan, events: list[Event]
-) -> ResumePlan:
+def with_command(store: StorePort, run: str, view: View, plan: ResumePlan, events: list[Event]) -> ResumePlan:
     """The plan with the command that last started the run, where both came from, and its secrets."""
     if not view.attempts:
         return plan._replace(came_from=whence(chain_of(store, run), 1))

@@ -68,6 +68,7 @@ class HeldRun:
 
     awake_for: CallOptions | None = None
     """The options of the last call, if every feature is awake that they need."""
+    lineage = ""  # the name of its lineage, once a declared secret needs it
     unasked: dict[str, Call]
     """All calls that wait for the program, and some that do not any more; see ``waiting_calls``."""
 
@@ -112,8 +113,6 @@ class HeldRun:
         self.unsaid: frozenset[int] = frozenset()
         """Conversation records before the cursor that were not yet part of it when the state was taken."""
         self.tree = RunTree()
-        self.lineage = ""
-        """The name of its lineage, once a declared secret needs it: ``engine/steps/secret_arguments.py``."""
         self.apart = set[str]()
         """Runs that were entered inside this one and are not its children."""
         self.features: dict[str, Feature] = {}

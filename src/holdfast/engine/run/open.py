@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.codec import secrets
 from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
@@ -26,7 +25,6 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.drafts import Draft, draft, placed_after
 from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import give_back, granted, held_row, take
-from holdfast.engine.journal.lineage_names import lineage_named
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import info, log
@@ -34,19 +32,20 @@ from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import CallSite, here_now
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of
+from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of, usable_id
 from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.run.store_session import StoreSession, know_secrets, masked
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import BadName, Corrupt, RunExists, RunHeld, TooLarge, UnknownRun
-from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, RUN_ID_CHARS_MAX, SERIES_RUNS_MAX
+from holdfast.errors import Corrupt, RunExists, RunHeld, TooLarge, UnknownRun
+from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.event_fields import rewritten
 from holdfast.model.events import Kind, first_link, link_behind
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
@@ -98,7 +97,7 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     """Take the lease, fold the journal, and record this attempt. Durable when it returns."""
     store = session.store
     keep_spare()
-    secrets.know_environment()
+    know_secrets()
     check_options(entry)
     run = await _choose_run(runtime, session, entry)
     if replay_mode.is_on():
@@ -196,8 +195,8 @@ async def queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
 
 
 async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
-    secrets.know_environment()
-    store, run = session.store, _usable_id(entry.run)
+    know_secrets()
+    store, run = session.store, usable_id(entry.run)
     row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
@@ -228,7 +227,7 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
 
 
 async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> str:
-    run = _usable_id(entry.run)
+    run = usable_id(entry.run)
     parent = here_now()
     if parent is not None and parent.held.is_ours and parent.held.store is session.store:
         if not run.startswith(f"{parent.held.run}/"):
@@ -255,18 +254,6 @@ async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> 
     if entry.if_finished == "new":
         run = await runtime.store(_next_in_series, session.store, run)
     return run
-
-
-def _usable_id(run: object) -> str:
-    """The id of a run. BadName if it is not usable, or has a secret: masked, it would name another run."""
-    name = check_run_id(run)
-    masked = secrets.mask_known(name)
-    if masked != name:
-        raise BadName(
-            what="run", name=masked, problem="has a secret in it, and is stored in clear",
-            length_max=RUN_ID_CHARS_MAX, advice="name the run after what it works on",
-        )  # fmt: skip
-    return name
 
 
 async def _recorded_name(runtime: Runtime, parent: CallSite, run: str) -> str:
@@ -376,9 +363,12 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     observer = journal.observer = observers.attend(row, view)
     said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
     started = attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row), view.attempts[-1:])
-    if secrets.KNOWN:
+    if KNOWN:
+        from holdfast.codec.secrets import digests
+        from holdfast.engine.journal.lineage_names import lineage_named
+
         lineage = await runtime.store(lineage_named, store, row)
-        started = started._replace(body=rewritten(started.body, secrets=secrets.digests(lineage)))
+        started = started._replace(body=rewritten(started.body, secrets=digests(lineage)))
     drafts.append(started)
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     at = session.clock.wall()
@@ -488,9 +478,12 @@ def attempt_of(
 
 def _command_line(before: Sequence[Attempt]) -> dict[str, Any]:
     given = list(getattr(sys, "orig_argv", sys.argv))
-    argv = [secrets.mask_known(word) for word in given]
-    # Masked for people, and in parts for the one who starts the command again.
-    hidden = {str(at): parts for at, word in enumerate(given) if (parts := secrets.split(word)) is not None}
+    argv, hidden = list(map(masked, given)), {}
+    if argv != given:
+        from holdfast.codec.secrets import split
+
+        # Masked for people, and in parts for the one who starts the command again.
+        hidden = {str(at): parts for at, word in enumerate(given) if (parts := split(word)) is not None}
     cwd = os.getcwd()  # noqa: PTH109 - pathlib is not loaded for this
     written_in = before[-1].argv_cwd(argv, cwd) if before else ""
     also = {"argv_cwd": written_in, "argv_hidden": hidden}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from orjson import dumps
 
-from holdfast.codec.secrets import KNOWN
 from holdfast.codec.blobs import address_of, pack
 from holdfast.codec.values import decode_tree, encode_state, may_have_tags
 from holdfast.core.journal import run_row_facts
@@ -22,6 +21,7 @@ from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import chain_of
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.errors import Corrupt, StateChanged
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 from holdfast.stores.port import StorePort

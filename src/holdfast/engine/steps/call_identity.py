@@ -7,12 +7,12 @@ that key).
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
 from holdfast.codec.exceptions import decode_failure
-from holdfast.codec.secrets import KNOWN, mask_known
 from holdfast.codec.values import canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import GLOBAL, bind
@@ -21,14 +21,15 @@ from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CallSite, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import module_data, secret_arguments
+from holdfast.engine.run.store_session import masked
+from holdfast.engine.steps import module_data
 from holdfast.engine.steps.module_data import Data
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part
-from holdfast.model.markers import Act
+from holdfast.model.markers import KNOWN, Act
 from holdfast.model.named_tuple import NamedTuple
 
 _IDENTITY_ADVICE = (
@@ -37,6 +38,7 @@ _IDENTITY_ADVICE = (
 )
 _new = tuple.__new__
 _NAMES_KEPT = 10_000
+_declaring: dict[CodeType, bool] = {}
 _known_names: set[str] = set()
 """Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
 
@@ -68,26 +70,39 @@ def identify(
     kwargs: dict[str, Any],
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
-    name = mask_known(name) if KNOWN else name
+    name = masked(name) if KNOWN else name
     here, point = place(held, name)
     if call_options.key is None:
         bound = bind(fn, args, kwargs, call_options.ignore)
-        hidden = call_options.secrets + secret_arguments.annotated(fn)
-        if hidden:
-            bound = secret_arguments.replaced(held, bound, hidden)
+        if call_options.secrets or _may_declare(fn):
+            from holdfast.engine.steps.secret_arguments import replaced
+
+            bound = replaced(held, bound, call_options, fn)
         data = module_data.data_of(fn, call_options.ignore)
         if data is not None and data.counts:
             bound |= data.arguments
         arguments = plain_arguments(bound) or _arguments(name, bound)
         site = site_of(here.scope, name, arguments)
         if KNOWN:
-            site = secret_arguments.recorded_site(held, here.scope, name, arguments, site)
+            from holdfast.engine.steps.secret_arguments import recorded_site
+
+            site = recorded_site(held, here.scope, name, arguments, site)
         n = held.claim(site)
         key = f"{site}.{n}"
         # No constructor: it would be one more call in every step.
         return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data))
     check_key(call_options.key)
     return RequestedCall(name, keyed(call_options.key), "", 0, call_options.told, here, point)
+
+
+def _may_declare(fn: Callable[..., Any]) -> bool:
+    """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
+    if type(fn) is not FunctionType or fn.__dict__:
+        return True
+    known = _declaring.get(fn.__code__)
+    if known is None:
+        known = _declaring[fn.__code__] = "Secret" in repr(fn.__annotations__)
+    return known
 
 
 def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:

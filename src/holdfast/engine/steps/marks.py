@@ -7,7 +7,6 @@ event, so a crash leaves it recorded or not; a mark that is not recorded is made
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.codec.secrets import KNOWN, masked
 from holdfast.codec.values import canonical, encode
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.drafts import Draft, draft
@@ -18,11 +17,15 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN
 
 
 async def mark(held: HeldRun, runtime: Runtime, name: str, content: dict[str, Any]) -> None:
     """Record what the agent thought, planned, decided, found or said. Durable when it returns."""
-    content = masked(content) if KNOWN else content  # it is read by people and models
+    if KNOWN:  # it is read by people and models
+        from holdfast.codec.secrets import masked
+
+        content = masked(content)
     await mark_value(held, runtime, name, canonical(content, what=f"{name} of run {held.run}"))
 
 

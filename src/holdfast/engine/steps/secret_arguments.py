@@ -15,6 +15,7 @@ from holdfast.codec.values import canonical
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.lineage_names import lineage_named
 from holdfast.engine.run.held_run import HeldRun
+from holdfast.model.calls import CallOptions
 from holdfast.model.markers import SECRET, Act, SecretArgument
 
 _WRITTEN: Final = re.compile(r"\bSecret\[")
@@ -45,8 +46,13 @@ def _is_secret(hint: object) -> bool:
     return SECRET in getattr(hint, "__metadata__", ()) or any(map(_is_secret, get_args(hint)))
 
 
-def replaced(held: HeldRun, bound: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments with a name in place of each secret."""
+def replaced(
+    held: HeldRun, bound: dict[str, Any], call_options: CallOptions, fn: Callable[..., Any]
+) -> dict[str, Any]:
+    """The arguments with a name in place of each declared secret."""
+    names = call_options.secrets + annotated(fn)
+    if not names:
+        return bound
     if not held.lineage:
         held.lineage = lineage_named(held.store, held.row)
     LINEAGE.set(held.lineage)

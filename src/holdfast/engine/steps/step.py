@@ -14,7 +14,6 @@ from math import inf
 from typing import Any
 
 from holdfast.codec.exceptions import encode_failure
-from holdfast.codec.secrets import SHAPES
 from holdfast.codec.values import encode, encode_quickly
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
@@ -37,7 +36,6 @@ from holdfast.engine.steps.call_identity import (
     lost_of,
     unclaiming,
 )
-from holdfast.engine.steps.new_tokens import judge_tokens
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, load_threads
 from holdfast.errors import (
     DeadlinePassed,
@@ -53,7 +51,7 @@ from holdfast.errors import (
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.events import Kind
-from holdfast.model.markers import KEY
+from holdfast.model.markers import KEY, SHAPES
 from holdfast.model.store_rows import Append
 
 _REPEATED = frozenset({"read", "model"})
@@ -344,6 +342,8 @@ class Work:
         try:
             data = encode_quickly(value) or encode(value, what=f"result of {self.asked.name!r}")
             if SHAPES:
+                from holdfast.engine.steps.new_tokens import judge_tokens
+
                 judge_tokens(self.asked.name, data)
             return data, None
         except (NotStorable, TooLarge) as refused:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from re import compile as pattern
 from typing import Any, Final
 
-from holdfast.model.secret_text import masked_text
 from holdfast.core.llm.conversation.message import REASONING_FIELDS, REASONING_PARTS, is_empty
 from holdfast.core.llm.conversation.repair import mend
 from holdfast.core.llm.conversation.validity import Problem, are_texts, validate
 from holdfast.errors import InvalidHistory
+from holdfast.model.secret_text import masked_text
 
 TAG: Final = "holdfast"
 """The key of the tag in a message: which provider and model made it."""
