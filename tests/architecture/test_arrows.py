@@ -38,8 +38,8 @@ LAYERS: dict[str, set[str]] = {
     "api": {"engine", "core", "codec", "clock", "embedding", "exports", "stores.url", "stores.port"},
     "adapters": {"api", "engine", "core", "codec", "proxy.listener", "proxy.providers", "proxy.relay"},
     "views": {"core"},
-    "mcp": {"api", "views", "core", ""},
-    "ui": {"api", "views", "core"},
+    "mcp": {"api", "views", "core", "codec.secrets", ""},
+    "ui": {"api", "views", "core", "codec.secrets"},
     "proxy": {"adapters", "api", "engine"},
     "cli": {
         "adapters.langgraph.thread_import",
@@ -50,6 +50,7 @@ LAYERS: dict[str, set[str]] = {
         "views",
         "core",
         "clock",
+        "codec.secrets",  # everything that is shown is masked
         "stores.url",
         "testing",
         "",

@@ -11,7 +11,7 @@ Values are never part of an error, a ``repr`` or a log line.
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from holdfast.model.secret_text import TAG, mask_of
 from holdfast.model.token_shapes import has_shape, is_credential, names_a_credential, shapes_in
 
 POLICY: Final = "HOLDFAST_SECRETS"
-NOT_SECRET: Final = "HOLDFAST_NOT_SECRET"
+NOT_SECRET: Final = "HOLDFAST_NOT_SECRET"  # noqa: S105 - the name of a variable
 POLICIES: Final = ("warn", "refuse", "keep")
 VALUE_CHARS_MIN: Final = 4
 """A shorter value would be found in every second word."""
@@ -213,6 +213,15 @@ def mask(text: str) -> str:
     return "".join([*pieces, text[at:]]) if pieces else text
 
 
+def masked_data(content: Any) -> Any:
+    """As ``masked``, for what is shown: what has the shape of a token is masked too."""
+    if isinstance(content, str):
+        return mask(content)
+    if isinstance(content, Mapping):
+        return {masked_data(name): masked_data(part) for name, part in content.items()}
+    return [masked_data(part) for part in content] if isinstance(content, (list, tuple)) else content
+
+
 def split(content: str) -> list[str] | None:
     """Text and names of secrets in turn; None if the text has no known secret."""
     pattern = _pattern
@@ -324,6 +333,11 @@ def find_shape(data: bytes) -> str:
 def refill(parts: Iterable[Any]) -> str:
     """The text of a reference. SecretMissing names the secret that this process does not have."""
     return "".join(_value_of(str(one)) if number % 2 else str(one) for number, one in enumerate(parts))
+
+
+def filled(words: Sequence[str], hidden: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words of a recorded command; ``hidden`` has those with secrets, by their place. SecretMissing."""
+    return tuple(refill(hidden[str(at)]) if str(at) in hidden else word for at, word in enumerate(words))
 
 
 def find_value(name: str) -> str | None:

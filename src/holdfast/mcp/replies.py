@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from holdfast.api.secrets import mask, masked_data
 from holdfast.api.served_run import Found
+from holdfast.codec.secrets import mask, masked_data
 from holdfast.core.text.value_text import one_line
 from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownPoint, UnknownRun
 from holdfast.mcp.held_runs import LOST, Failure, HeldRuns, StepFailed

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.api.secrets import mask
+from holdfast.codec.secrets import mask
 from holdfast.core.text.times import is_told
 from holdfast.core.text.value_text import money
 from holdfast.views.value_text import ago, clock_time, count, moment, one_line, size, span, status_word

@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 from orjson import dumps
 
-from holdfast.api.secrets import masked_data
 from holdfast.api.store.store import Store
+from holdfast.codec.secrets import masked_data
 from holdfast.errors import HoldfastError, Misuse
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Cursor

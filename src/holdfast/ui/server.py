@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from holdfast.api.secrets import masked_data
 from holdfast.api.store.store import Store
+from holdfast.codec.secrets import masked_data
 from holdfast.errors import (
     Corrupt,
     HoldfastError,

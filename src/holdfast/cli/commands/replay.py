@@ -9,13 +9,13 @@ from typing import Any, Final
 import click
 from orjson import loads
 
-from holdfast.api.secrets import filled
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_DONE, EXIT_REFUSED
 from holdfast.cli.options import PlaceArgument, child_url, common_options, open_existing, run_only
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Gap, Lines, Span
 from holdfast.cli.relaunch import launch_of, trusted
+from holdfast.codec.secrets import filled
 from holdfast.model.event_fields import contents_of
 from holdfast.model.replay import ENVIRONMENT, Replayed
 from holdfast.views.json_shape import as_plain

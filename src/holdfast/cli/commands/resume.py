@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import click
 
-from holdfast.api.secrets import filled
 from holdfast.api.store.store import Store
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import (
@@ -39,6 +38,7 @@ from holdfast.cli.output.picker import Choice, can_pick, pick
 from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
+from holdfast.codec.secrets import filled
 from holdfast.core.journal.fold import fold
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.core.text.times import ago, moment

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from unicodedata import east_asian_width
 
-from holdfast.api.secrets import mask
 from holdfast.cli.output.blocks import (
     Block,
     Checks,
@@ -18,6 +17,7 @@ from holdfast.cli.output.blocks import (
     Table,
     Verbatim,
 )
+from holdfast.codec.secrets import mask
 
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TextIO
 
 from orjson import OPT_INDENT_2, dumps
 
-from holdfast.api.secrets import mask, masked_data
 from holdfast.cli.output.blocks import Block, text
 from holdfast.cli.output.plaintext import plain_lines, safe
 from holdfast.clock import SystemClock
+from holdfast.codec.secrets import mask, masked_data
 
 
 def show(blocks: Iterable[Block]) -> None:

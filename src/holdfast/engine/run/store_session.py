@@ -65,8 +65,8 @@ class StoreSession:
 
 
 _CREDENTIALS = (
-    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "PWD", "PAT",
-    "AUTH", "BASE", "HOLDFAST_SECRETS",
+    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "_PWD",
+    "_PAT", "_AUTH", "_BASE", "HOLDFAST_SECRETS",
 )  # fmt: skip
 """How the names of variables end that may have a secret; ``codec/secrets.py`` looks closer."""
 

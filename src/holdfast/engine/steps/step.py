@@ -345,9 +345,9 @@ class Work:
                 from holdfast.engine.steps.new_tokens import judge_tokens
 
                 judge_tokens(self.asked.name, data)
-            return data, None
         except (NotStorable, TooLarge) as refused:
             return None, refused
+        return data, None
 
     async def _failed(self, error: Exception, began: float) -> Any:
         call_options = self.call_options
