@@ -89,7 +89,7 @@ def tool(
       repeats the call.
     - ``approve`` asks a person first: True, the question, or a function that makes it from the arguments. If
       the person denies, the tool does not run, and its result is a text that says so.
-    - ``secrets`` names the parameters whose values are never recorded; ``holdfast.Secret[str]`` does the same.
+    - ``secrets``: parameters whose values are never recorded, as if annotated ``holdfast.Secret[…]``.
 
     The other options are those of ``run.options``.
     """

@@ -252,7 +252,7 @@ def has_unfinished(content: Any) -> bool:
 
 
 def with_masked_ends(content: Any) -> Any:
-    """Plain data in which a text that ends with most of a secret ends with its mask: no more of it will come."""
+    """Plain data in which a text that ends within a secret ends with its mask: no more of it will come."""
     if type(content) is str:
         size, value = _unfinished(content)
         return f"{content[:-size]}{mask_of(_name_of(value))}" if size >= VALUE_CHARS_MIN else content

@@ -24,7 +24,7 @@ def ephemeral(value: T) -> T:
 
 
 KNOWN: Final[list[bytes]] = []
-"""The values of all known secrets as JSON writes them, longest first; ``codec/secrets.py`` fills it, in place.
+"""The values of all known secrets as JSON writes them, longest first. ``codec/secrets.py`` fills it.
 
 The one test on the way of every value. It is here so that a process without secrets loads nothing for them.
 """

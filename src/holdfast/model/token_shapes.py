@@ -23,7 +23,7 @@ _SHAPE_BITS_MIN: Final = 3.0
 _NAME: Final = (
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:^|_)(?:PWD|PAT|AUTH))(?:_BASE|_?\d+)?$"
 )
-_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})
+_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD", "HOLDFAST_NOT_SECRET"})
 _PLACES: Final = ("/", "~", "./", "../", "http:", "https:", "file:")
 """How a value begins that says where a secret is."""
 

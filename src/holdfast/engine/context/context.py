@@ -45,7 +45,7 @@ def recount(
     from holdfast.core.context.context import context_of
     from holdfast.engine.context.child_stories import child_stories
 
-    return context_of(
+    found = context_of(
         read_all(store, run, upto_seq=upto_seq),
         BoundedReader(store),
         budget_tokens=budget_tokens,
@@ -54,6 +54,8 @@ def recount(
         is_held=is_held,
         children=child_stories(store, run, upto_seq),
     )
+    lines = tuple(line._replace(text=mask(line.text)) for line in found.lines)
+    return found._replace(text=mask(found.text), lines=lines)
 
 
 def carried_notes(store: StorePort, event: Event) -> list[dict[str, Any]]:
@@ -102,9 +104,8 @@ async def draw_context(
             count=count,
             is_held=True,
         )
-        text = mask(context.text)
-        await append(held, runtime, asked, encode(text, what=CONTEXT))
-        return text
+        await append(held, runtime, asked, encode(context.text, what=CONTEXT))
+        return context.text
     finally:
         held.land(asked.site)
 

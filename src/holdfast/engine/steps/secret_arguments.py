@@ -68,7 +68,10 @@ def replaced(
 
 
 def recorded_site(held: HeldRun, scope: str, name: str, arguments: bytes, site: str) -> str:
-    """The site of a call with secrets; that of a version which kept them in clear, if the call has its record there."""
+    """The site of a call with secrets; the one that earlier versions gave it, if its record is there.
+
+    They kept secrets in clear.
+    """
     clear = in_clear(arguments)
     if clear is None or site in held.view.sites:
         return site
