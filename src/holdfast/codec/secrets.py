@@ -21,7 +21,7 @@ from holdfast.errors import BadOption, Misuse, SecretMissing
 from holdfast.limits import SECRETS_DECLARED_MAX
 from holdfast.model.markers import KNOWN, SHAPES
 from holdfast.model.secret_text import TAG, mask_of
-from holdfast.model.token_shapes import has_shape, is_credential, names_a_credential, shapes_in
+from holdfast.model.token_shapes import is_credential, may_have_shape, names_a_credential, shapes_in
 
 POLICY: Final = "HOLDFAST_SECRETS"
 NOT_SECRET: Final = "HOLDFAST_NOT_SECRET"  # noqa: S105 - the name of a variable
@@ -322,7 +322,7 @@ def find_shape(data: bytes) -> str:
 
     A store that encrypts seals them: that is decided where this is asked.
     """
-    if not has_shape(data):
+    if not may_have_shape(data):
         return ""
     return next((begins for _, _, begins in shapes_in(data.decode("utf-8", "replace"))), "")
 

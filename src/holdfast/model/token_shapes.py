@@ -6,9 +6,10 @@ with references. So each rule asks for length, for mixed characters and for entr
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from math import log2
+from operator import methodcaller
 from typing import Final
 
 VALUE_CHARS_MIN: Final = 8
@@ -32,7 +33,35 @@ _STARTS: Final = (
     "AKIA", "ASIA", "AIza", "hf_", "npm_", "pypi-", "eyJ", "-----BEGIN ",
 )  # fmt: skip
 """What every shape begins with. A text without any of them has no shape, and is not searched further."""
-_WRITTEN_STARTS: Final = tuple(start.encode() for start in _STARTS)
+_EDGES: Final = (
+    b'"',
+    b" ",
+    b"'",
+    b"=",
+    b":",
+    b"n",
+    b"(",
+    b",",
+    b"/",
+    b"\\",
+    b"[",
+    b"{",
+    b"`",
+    b">",
+    b";",
+    b"@",
+)
+"""What may stand before a short start; ``n`` is the end of a line break as JSON writes it."""
+_ends_before_dash: Final[Callable[[bytes], bool]] = methodcaller(
+    "endswith",
+    (b"glpat", b"pypi", *(b"xox" + bytes([one]) for one in b"abeoprs"), *(edge + b"sk" for edge in _EDGES)),
+)
+_ends_before_bar: Final[Callable[[bytes], bool]] = methodcaller(
+    "endswith",
+    (b"ghp", b"gho", b"ghu", b"ghs", b"live", b"pat", b"npm", *(edge + b"hf" for edge in _EDGES)),
+)
+
+_begins_after_a: Final[Callable[[bytes], bool]] = methodcaller("startswith", (b"KIA", b"SIA", b"Iza"))
 
 _SHAPES: Final = (
     r"(?<![A-Za-z0-9])(?:"
@@ -71,16 +100,23 @@ def entropy(value: str) -> float:
     return -sum(n / len(value) * log2(n / len(value)) for n in Counter(value).values()) if value else 0.0
 
 
-def has_shape(text: str | bytes) -> bool:
-    """Whether a text may have a token in it: a quick look, without a pattern."""
-    if isinstance(text, bytes):
-        return any(start in text for start in _WRITTEN_STARTS)
-    return any(start in text for start in _STARTS)
+def may_have_shape(data: bytes) -> bool:
+    """Whether written JSON may have a token in it: a quick look, for every result of a step.
+
+    Splitting at a rare sign takes a tenth of the time of searching for a dozen short texts.
+    """
+    return (
+        any(map(_ends_before_dash, data.split(b"-")))
+        or any(map(_ends_before_bar, data.split(b"_")))
+        or any(map(_begins_after_a, data.split(b"A")))
+        or (b"J" in data and b"eyJ" in data)
+        or b"PRIVATE KEY-----" in data
+    )
 
 
 def shapes_in(text: str) -> Iterator[tuple[int, int, str]]:
     """Where tokens of a well-known kind are, and how each begins."""
-    if not has_shape(text):
+    if not any(start in text for start in _STARTS):
         return
     for found in re.finditer(_SHAPES, text):
         token = found[0]
