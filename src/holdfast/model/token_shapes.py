@@ -61,7 +61,8 @@ _ends_before_bar: Final[Callable[[bytes], bool]] = methodcaller(
     (b"ghp", b"gho", b"ghu", b"ghs", b"live", b"pat", b"npm", *(edge + b"hf" for edge in _EDGES)),
 )
 
-_begins_after_a: Final[Callable[[bytes], bool]] = methodcaller("startswith", (b"KIA", b"SIA", b"Iza"))
+_begins_after_a: Final[Callable[[bytes], bool]] = methodcaller("startswith", b"Iza")
+_BETWEEN_AS: Final = frozenset({b"KI", b"SI"})
 
 _SHAPES: Final = (
     r"(?<![A-Za-z0-9])(?:"
@@ -108,7 +109,8 @@ def may_have_shape(data: bytes) -> bool:
     return (
         any(map(_ends_before_dash, data.split(b"-")))
         or any(map(_ends_before_bar, data.split(b"_")))
-        or any(map(_begins_after_a, data.split(b"A")))
+        or any(map(_begins_after_a, parts := data.split(b"A")))
+        or not _BETWEEN_AS.isdisjoint(parts)
         or (b"J" in data and b"eyJ" in data)
         or b"PRIVATE KEY-----" in data
     )
