@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.api.store.store import Store, store
     from holdfast.api.tool import Tool, tool, tools
     from holdfast.api.worker import Worker, worker
+    from holdfast.codec.secrets import secret
     from holdfast.codec.type_registry import register
     from holdfast.errors import (
         AccessDenied,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
         RunOver,
         RunRefused,
         RunSealed,
+        SecretMissing,
         Sleeping,
         StateChanged,
         StepInDoubt,
@@ -128,7 +130,7 @@ if TYPE_CHECKING:
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.hooks import Hook, Notice
     from holdfast.model.loops import LoopPolicy, Thresholds
-    from holdfast.model.markers import KEY, ephemeral
+    from holdfast.model.markers import KEY, Secret, ephemeral
     from holdfast.model.provider_patience import Patience
     from holdfast.model.recorded_value import Recorded
     from holdfast.model.retention import Keep, Retention
@@ -233,6 +235,8 @@ __all__ = [
     "RunOver",
     "RunRefused",
     "RunSealed",
+    "Secret",
+    "SecretMissing",
     "Sleeping",
     "Spent",
     "StateChanged",
@@ -274,6 +278,7 @@ __all__ = [
     "register",
     "replayed",
     "run",
+    "secret",
     "store",
     "tool",
     "tools",
@@ -290,6 +295,7 @@ _ROOMS = {
         "Agent",
         "agent",
     ),
+    "codec.secrets": ("secret",),
     "codec.type_registry": ("register",),
     "api.enter": (
         "current",
@@ -371,6 +377,7 @@ _ROOMS = {
         "RunOver",
         "RunRefused",
         "RunSealed",
+        "SecretMissing",
         "Sleeping",
         "StateChanged",
         "StepInDoubt",
@@ -417,6 +424,7 @@ _ROOMS = {
     ),
     "model.markers": (
         "KEY",
+        "Secret",
         "ephemeral",
     ),
     "model.facts": (

@@ -79,6 +79,7 @@ Its facts are attributes, it can be pickled to another process, and a traceback 
     ├── UnusableAnswer                   a provider's response without an answer
     ├── InvalidHistory                   a conversation that providers refuse
     ├── ValueUnreadable                  recorded bytes whose type is gone or has changed
+    ├── SecretMissing                    a recorded reference to a secret that this process does not have
     ├── ReplayedFailure                  a recorded failure whose exception class cannot be found
     ├── EffectUnknown                    in_doubt="tell": it is unknown whether the effect happened
     ├── EffectNotMade                    unclaimed="tell": it may be a recorded effect
@@ -832,6 +833,14 @@ class ValueUnreadable(HoldfastError):
     what: str
     type_name: str
     problem: str
+
+
+class SecretMissing(HoldfastError):
+    """A recorded value refers to a secret that this process does not have. Set it, and resume."""
+
+    says = "secret {name} is needed to read a recorded value, and is not here"
+    advises = "set the environment variable {name}, or call holdfast.secret(…, name={name!r}) first"
+    name: str
 
 
 class ReplayedFailure(HoldfastError):

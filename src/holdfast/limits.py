@@ -288,3 +288,6 @@ MIRROR_PAUSE_S: Final = 0.2
 """A mirror writes the files of a run at most this often, and at the end."""
 MIRROR_WAIT_S: Final = 5.0
 """How long leaving a run's block waits for its mirror."""
+
+SECRETS_DECLARED_MAX: Final = 1_000
+"""How many values of declared arguments a process keeps hiding; of more, the oldest are no longer known."""

@@ -48,8 +48,8 @@ LAYERS: dict[str, set[str]] = {
     },
     "adapters": {"api", "engine", "core", "codec", "proxy.listener", "proxy.providers", "proxy.relay"},
     "views": {"core"},
-    "mcp": {"api", "views", "core", ""},
-    "ui": {"api", "views", "core"},
+    "mcp": {"api", "views", "core", "codec.secrets", ""},
+    "ui": {"api", "views", "core", "codec.secrets"},
     "proxy": {"adapters", "api", "engine"},
     "cli": {
         "adapters.langgraph.thread_import",
@@ -60,6 +60,7 @@ LAYERS: dict[str, set[str]] = {
         "views",
         "core",
         "clock",
+        "codec.secrets",  # everything that is shown is masked
         "stores.encryption_mark",
         "stores.url",
         "testing",

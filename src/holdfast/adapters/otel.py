@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-from orjson import dumps
+from orjson import dumps, loads
 
 from holdfast._version import __version__
 from holdfast.adapters.shared import journaled_calls
+from holdfast.codec.secrets import mask
 from holdfast.core.llm.request_shapes import model_in
 from holdfast.engine.llm.model_call import ModelWork
 from holdfast.engine.llm.stream_journal import StreamWork
@@ -26,6 +27,7 @@ from holdfast.errors import Parked, PremiseMissing, StepInDoubt
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Event, Kind
+from holdfast.model.secret_text import shown
 
 try:
     from opentelemetry import context, trace
@@ -209,7 +211,7 @@ class Call:
         }
         if content and "value" in body:
             name = "gen_ai.output.messages" if self._is_model else "gen_ai.tool.call.result"
-            told[name] = dumps(body["value"]).decode()
+            told[name] = mask(dumps(shown(body["value"])).decode())
         self.span.set_attributes({name: value for name, value in told.items() if value is not None})
 
     def tell_input(self, work: Work) -> None:
@@ -217,9 +219,12 @@ class Call:
         if isinstance(work, ModelWork):
             request = work.taken.tree
             messages = request.get("messages", request) if isinstance(request, dict) else request
-            self.span.set_attribute("gen_ai.input.messages", dumps(messages, default=str).decode())
+            self.span.set_attribute(
+                "gen_ai.input.messages", mask(dumps(shown(messages), default=str).decode())
+            )
         else:
-            self.span.set_attribute("gen_ai.tool.call.arguments", work.asked.arguments.decode())
+            arguments = dumps(shown(loads(work.asked.arguments))).decode()
+            self.span.set_attribute("gen_ai.tool.call.arguments", mask(arguments))
 
 
 def _described(asked: RequestedCall, work: Work | None) -> tuple[str, Any, dict[str, Any]]:
@@ -271,7 +276,7 @@ def _tell_error(span: Any, error: BaseException | None) -> None:
     span.set_attribute("error.type", type(error).__qualname__)
     if isinstance(error, StepInDoubt):
         span.set_attribute("holdfast.in_doubt", True)
-    span.set_status(Status(StatusCode.ERROR, str(error).partition("\n")[0]))
+    span.set_status(Status(StatusCode.ERROR, mask(str(error)).partition("\n")[0]))
 
 
 def _traceparent(of: SpanContext) -> str:

@@ -198,6 +198,7 @@ class Handle(Neutral, Generic[OptionsT]):
         polling: bool = False,
         refetchable: bool = False,
         deadline: datetime | float | None = None,
+        secrets: str | Iterable[str] = (),
     ) -> OptionsT:
         """Options for the next call: ``run.options(key=…).step(…)``.
 
@@ -209,6 +210,7 @@ class Handle(Neutral, Generic[OptionsT]):
         - ``verify``, ``harmless``, ``settle_s``, ``in_doubt``: for an effect in doubt; see ``holdfast.tool``.
         - ``loops``, ``polling``: how loop detection treats the call.
         - ``refetchable``: pruning may remove the result; if it is asked for again, the step runs again.
+        - ``secrets`` names arguments whose values are never recorded.
         """
         effect: Effect = "idempotent" if idempotent else "read"
         return self._treated(
@@ -226,6 +228,7 @@ class Handle(Neutral, Generic[OptionsT]):
                 polling,
                 refetchable,
                 deadline,
+                secrets=secrets,
             )
         )
 

@@ -58,6 +58,7 @@ def tool(
     polling: bool = False,
     refetchable: bool = False,
     approve: Approve = False,
+    secrets: str | Iterable[str] = (),
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[P, R] | None = None,
@@ -76,6 +77,7 @@ def tool(
     polling: bool = False,
     refetchable: bool = False,
     approve: Approve = False,
+    secrets: str | Iterable[str] = (),
 ) -> Any:
     """Declare what a function does to the outside world. In a run, calling it is a recorded step.
 
@@ -87,6 +89,7 @@ def tool(
       repeats the call.
     - ``approve`` asks a person first: True, the question, or a function that makes it from the arguments. If
       the person denies, the tool does not run, and its result is a text that says so.
+    - ``secrets``: parameters whose values are never recorded, as if annotated ``holdfast.Secret[…]``.
 
     The other options are those of ``run.options``.
     """
@@ -104,6 +107,7 @@ def tool(
         polling,
         refetchable,
         approve=approve,
+        secrets=secrets,
     )
 
     def decorate(plain: Callable[P, R]) -> Tool[P, R]:

@@ -45,7 +45,7 @@ class Program(NamedTuple):
 def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Launch:
     """The command that starts an attempt's program again. Refused if a part of it no longer exists."""
     argv, python, cwd = [str(word) for word in attempt.get("argv", ())], attempt["python"], attempt["cwd"]
-    program = program_of(argv)
+    program, hidden = program_of(argv), attempt.get("argv_hidden") or {}
     written_in = attempt.get("argv_cwd") or cwd  # a fork with files of its own starts beside them, in ``cwd``
     if program.kind in _UNREPEATABLE or not python:
         why = _UNREPEATABLE.get(program.kind, "ran inside another program")
@@ -72,13 +72,13 @@ def launch_of(run: str, attempt: dict[str, Any], environ: dict[str, str]) -> Lau
             f"restore that file, or start the program from where it is now with {words(environ)}",
         )
     if written_in == cwd:
-        return Launch((python, *argv[1:]), cwd, environ)
+        return Launch((python, *argv[1:]), cwd, environ, hidden)
     if program.kind == "script":
         argv[argv.index(program.name)] = str(script)
     # ``python -m`` finds modules in the directory in which it starts, and in these.
     path = os.pathsep.join(filter(None, [written_in, os.environ.get("PYTHONPATH", "")]))
     also = {"PYTHONPATH": path} if program.kind == "module" else {}
-    return Launch((python, *argv[1:]), cwd, {**environ, **also})
+    return Launch((python, *argv[1:]), cwd, {**environ, **also}, hidden)
 
 
 def program_of(argv: Sequence[str]) -> Program:

@@ -19,6 +19,7 @@ from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.errors import ReplayedFailure
 from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
 from holdfast.model.explained_error import Explained
+from holdfast.model.markers import KNOWN
 
 Record = dict[str, Any]
 
@@ -149,8 +150,13 @@ class _Writer:
 
 
 def _text(value: object) -> str:
-    """Text that UTF-8 can encode, as a plain str even if it was a subclass."""
-    return str(value).encode("utf-8", "backslashreplace").decode()
+    """Text that UTF-8 can encode, as a plain str even if it was a subclass; with masks for secrets."""
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    if not KNOWN:
+        return text
+    from holdfast.codec.secrets import mask_known
+
+    return mask_known(text)
 
 
 def _args(exc: BaseException) -> tuple[Any, ...]:

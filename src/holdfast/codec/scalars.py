@@ -19,6 +19,7 @@ from re import compile as compile_pattern
 from typing import Any, Final
 from uuid import UUID
 
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 
 Fields = dict[str, Any]
@@ -45,15 +46,60 @@ def write_int(value: int) -> Fields:
 
 def write_text(value: str) -> Fields:
     """Text that UTF-8 cannot hold: lone surrogates, as in file names of another encoding."""
-    return {"v": value.encode("unicode_escape").decode("ascii")}
+    parts = _split(value)
+    return {"v": _escaped(value) if parts is None else _in_turn(parts, _escaped)}
+
+
+def _escaped(text: str) -> str:
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def _read_text(fields: Fields) -> str:
+    content = fields["v"]
+    return _unescaped(content) if type(content) is str else _refilled(_in_turn(content, _unescaped))
+
+
+def _unescaped(text: str) -> str:
+    return text.encode("ascii").decode("unicode_escape")
+
+
+def _split(value: Any) -> list[Any] | None:
+    """Text, or bytes, and names of secrets in turn; None if there are none."""
+    if not KNOWN:
+        return None
+    from holdfast.codec.secrets import split, split_bytes
+
+    return split(value) if type(value) is str else split_bytes(value)
+
+
+def _refilled(parts: list[Any]) -> str:
+    from holdfast.codec.secrets import refill
+
+    return refill(parts)
+
+
+def _in_turn(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
+    """Text, or bytes, and names of secrets in turn; the names stay. See ``model.secret_text``."""
+    return [one if number % 2 else change(one) for number, one in enumerate(parts)]
 
 
 def _write_bytes(value: bytes | bytearray) -> Fields:
-    return {"v": b2a_base64(value, newline=False).decode("ascii")}
+    parts = _split(value)
+    return {"v": _base64(value) if parts is None else _in_turn(parts, _base64)}
+
+
+def _base64(data: bytes | bytearray) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
 def _read_bytes(fields: Fields) -> bytes:
-    return a2b_base64(fields["v"], strict_mode=True)
+    content = fields["v"]
+    if type(content) is str:
+        return a2b_base64(content, strict_mode=True)
+    texts = _in_turn(
+        content, lambda one: a2b_base64(one, strict_mode=True).decode("utf-8", "surrogateescape")
+    )
+    return _refilled(texts).encode("utf-8", "surrogateescape")
 
 
 def _write_moment(value: datetime | time) -> Fields:
@@ -156,7 +202,7 @@ def _write_str(value: object) -> Fields:
 
 INT: Final = Form("int", write_int, lambda fields: int(fields["v"], 0))
 FLOAT: Final = Form("float", lambda value: {"v": repr(value)}, lambda fields: float(fields["v"]))
-TEXT: Final = Form("str", write_text, lambda fields: fields["v"].encode("ascii").decode("unicode_escape"))
+TEXT: Final = Form("str", write_text, _read_text)
 
 FORMS: Final[dict[type, Form]] = {
     bytes: Form("bytes", _write_bytes, _read_bytes),

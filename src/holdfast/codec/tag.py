@@ -20,7 +20,7 @@ from holdfast.codec.scalars import FLOAT, INT, TEXT, Form, find_form
 from holdfast.codec.type_registry import registration_of
 from holdfast.codec.user_classes import find_record
 from holdfast.limits import VALUE_DEPTH_MAX
-from holdfast.model.markers import Ephemeral, MarkedText
+from holdfast.model.markers import Ephemeral, MarkedText, SecretArgument
 
 FACTORIES: Final[dict[str, type]] = {
     kind.__name__: kind for kind in (list, int, dict, set, str, float, tuple, bool, bytes, frozenset)
@@ -266,6 +266,10 @@ def _tag_ephemeral(value: Ephemeral, depth: int, mode: Mode) -> Any:  # noqa: AR
     return {"$": EPHEMERAL}
 
 
+def _tag_secret(value: SecretArgument, depth: int, mode: Mode) -> Any:  # noqa: ARG001
+    return {"$": "secrets", "v": ["", value.name, ""]}
+
+
 _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {
     list: _tag_list,
     dict: _tag_dict,
@@ -281,6 +285,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, int, Mode], Any]]] = {
     str: _tag_str,
     Ephemeral: _tag_ephemeral,
     MarkedText: _tag_marked,
+    SecretArgument: _tag_secret,
 }
 
 

@@ -14,6 +14,7 @@ from holdfast.codec.scalars import READERS, Fields
 from holdfast.codec.tag import EPHEMERAL, FACTORIES
 from holdfast.codec.type_registry import hint_classes, resolve, upgraded
 from holdfast.codec.user_classes import rebuild
+from holdfast.errors import SecretMissing
 
 
 class Reading:
@@ -40,7 +41,7 @@ class Reading:
         try:
             fields = {key: self.untag(part) if type(part) in _NESTS else part for key, part in tree.items()}
             return self._untag_object(fields) if "type" in fields else _reader(fields["$"])(fields)
-        except UnreadableError:
+        except (UnreadableError, SecretMissing):
             raise
         except Exception as error:
             raise shape_error(tree["$"], error) from error
@@ -63,6 +64,12 @@ class Reading:
 
 
 _NESTS: Final = frozenset({list, dict})
+
+
+def _read_secrets(fields: Fields) -> str:
+    from holdfast.codec.secrets import refill  # late: most values have none
+
+    return refill(fields["v"])
 
 
 def _read_deque(fields: Fields) -> deque[Any]:
@@ -90,6 +97,7 @@ _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
     "counter": _read_counter,
     "defaultdict": _read_defaultdict,
     EPHEMERAL: lambda _: None,
+    "secrets": _read_secrets,
 }
 
 

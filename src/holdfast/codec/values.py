@@ -26,6 +26,7 @@ from holdfast.codec.tag import (
 from holdfast.codec.untag import Reading
 from holdfast.errors import TooLarge, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX, VALUE_SIZE_BYTES_MAX
+from holdfast.model.markers import KNOWN
 from holdfast.model.recorded_value import Recorded
 
 SHORT: Final = frozenset({type(None), bool, int, str})
@@ -56,9 +57,10 @@ def plain_arguments(arguments: dict[str, Any]) -> bytes | None:
     """Arguments that are plain, as ``canonical`` writes them; None for others."""
     if SHORT.issuperset(map(type, arguments.values())) and "$" not in arguments:
         try:
-            return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+            data = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # an int or a text that orjson cannot write
-            pass
+            return None
+        return _hidden(data, sorts=True) if KNOWN else data
     return None
 
 
@@ -71,6 +73,7 @@ def encode_quickly(value: object) -> bytes | None:
         data = orjson.dumps(value if type(value) in SHORT else tag(value, 0, QUICK))
     except (TypeError, RefusedError):
         return None
+    data = _hidden(data) if KNOWN else data
     return data if len(data) <= VALUE_SIZE_BYTES_MAX else None
 
 
@@ -94,9 +97,10 @@ def encode_tree(value: object, *, what: str) -> Any:
     It may share containers with ``value``: write it before the program continues. Raises NotStorable.
     """
     try:
-        return tag(value, 0, CAREFUL)
+        tree = tag(value, 0, CAREFUL)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    return _hidden_tree(tree) if KNOWN else tree
 
 
 def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any, list[str]]:
@@ -110,7 +114,7 @@ def encode_state(value: object, *, what: str, careful: bool = True) -> tuple[Any
         tree = tag(value, 0, mode)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
-    return tree, left_out(tree) if mode.left_out else []
+    return _hidden_tree(tree) if KNOWN else tree, left_out(tree) if mode.left_out else []
 
 
 def left_out(tree: Any) -> list[str]:
@@ -123,9 +127,10 @@ def recorded_tree(value: object, *, what: str) -> Any:
     if not isinstance(value, Recorded):
         return encode_state(value, what=what)[0]
     try:
-        return _as_recorded(value.tree, 0)
+        tree = _as_recorded(value.tree, 0)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    return _hidden_tree(tree) if KNOWN else tree
 
 
 def _as_recorded(tree: Any, depth: int) -> Any:
@@ -187,6 +192,19 @@ def _written(value: object, what: str, quick: Mode, careful: Mode, option: int) 
             data = orjson.dumps(tag(value, 0, careful), option=option)
     except RefusedError as refused:
         raise refused.explain(what) from refused.__cause__
+    data = _hidden(data, sorts=bool(option)) if KNOWN else data
     if len(data) > VALUE_SIZE_BYTES_MAX:
         raise TooLarge(what=what, size=len(data), size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
     return data
+
+
+def _hidden(data: bytes, *, sorts: bool = False) -> bytes:
+    from holdfast.codec.secrets import hide  # late: most processes know no secret
+
+    return hide(data, sorts=sorts)
+
+
+def _hidden_tree(tree: Any) -> Any:
+    from holdfast.codec.secrets import hide_tree
+
+    return hide_tree(tree)

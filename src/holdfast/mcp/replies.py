@@ -7,6 +7,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from holdfast.api.served_run import Found
+from holdfast.codec.secrets import mask, masked_data
 from holdfast.core.text.value_text import one_line
 from holdfast.errors import HoldfastError, RunFinished, StepInDoubt, StopSignal, UnknownPoint, UnknownRun
 from holdfast.mcp.held_runs import LOST, Failure, HeldRuns, StepFailed
@@ -47,7 +48,7 @@ def answering(holder: HeldRuns, tool: Callable[..., Awaitable[Reply]]) -> Callab
             if isinstance(error, LOST):
                 await holder.leave(error.run)
             return refusal(error)
-        return result(reply.text, reply.facts, is_error=False)
+        return result(mask(reply.text), masked_data(reply.facts), is_error=False)
 
     return answered
 
@@ -56,8 +57,8 @@ def refusal(error: BaseException) -> Any:
     """The error as an answer: what was refused, and what to do next. Programs get its type too."""
     hint = _HINTS.get(type(error)) or str(getattr(error, "hint", ""))
     name = type(error).__name__
-    text = f"{error}" + (f"\nhint: {hint}" if hint else "")
-    return result(text, {"error": name, "message": str(error), "hint": hint}, is_error=True)
+    text = mask(f"{error}" + (f"\nhint: {hint}" if hint else ""))
+    return result(text, {"error": name, "message": mask(str(error)), "hint": mask(hint)}, is_error=True)
 
 
 def shown(value: Any, chars_max: int = VALUE_CHARS_MAX) -> str:

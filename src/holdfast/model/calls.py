@@ -44,6 +44,8 @@ class CallOptions(NamedTuple):
     """The event that approved this call; 0 if no approval was needed."""
     told: bytes = b"{}"
     """The recorded arguments of a call with a key: for people; they do not identify the call."""
+    secrets: tuple[str, ...] = ()
+    """The parameters whose values are secrets, besides those that are annotated so."""
 
     @property
     def is_once(self) -> bool:

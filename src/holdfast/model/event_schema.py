@@ -72,6 +72,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         {
             "number": "count", "owner": "text", "fence": "fence", "argv": "texts?", "cwd": "text?",
             "argv_cwd": "text?", "uid": "count?", "acts_as": "text?", "python": "text?", "holdfast": "text?",
+            "argv_hidden": "object?", "secrets": "names?",
             "packages": "names?",
             "again": "list?", "budget": "object|null?", "retention": "object|null?", "premises": "object?",
             "roots": "texts?", "served": "bool?", "attended": "object?",

@@ -1,7 +1,7 @@
 """Marks that a program puts on values and functions to tell Holdfast how to treat them."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -21,6 +21,36 @@ def ephemeral(value: T) -> T:
     The called function gets the value itself; identity and journal do not see it.
     """
     return cast("T", Ephemeral(value))
+
+
+KNOWN: Final[list[bytes]] = []
+"""The values of all known secrets as JSON writes them, longest first. ``codec/secrets.py`` fills it.
+
+The one test on the way of every value. It is here so that a process without secrets loads nothing for them.
+"""
+SHAPES: Final[list[str]] = []
+"""What happens to a token that is no known secret; empty where none is looked for."""
+
+
+class _SecretMark:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "holdfast.Secret"
+
+
+SECRET: Final = _SecretMark()
+Secret = Annotated[T, SECRET]
+"""The annotation of an argument whose value is never recorded: ``token: holdfast.Secret[str]``."""
+
+
+class SecretArgument:
+    """Stands for a declared secret in a call's identity and record. ``name`` has a digest of the value."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class MarkedText(str):

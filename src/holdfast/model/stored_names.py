@@ -23,7 +23,7 @@ _ROWS: Final = (
         (
             "NotRecorded AcknowledgedLost ArgumentChanged CommandFailed EffectNotMade EffectUnclaimed "
             "ExportTaken FileFailed ForeignCommand NeverAwaited OutOfDescriptors ThreadsUnreadable "
-            "Unjournaled BadSignature UnknownHook LabelTaken KeyRefused"
+            "Unjournaled BadSignature UnknownHook LabelTaken KeyRefused SecretMissing"
         ),
     ),
     (
@@ -32,6 +32,7 @@ _ROWS: Final = (
         "AskedQuestion Delivery DeliveryCounts DoubtedStep Hook Mark Notice Sent",
     ),
     ("holdfast", "holdfast.api.store.hooks", "hook read_webhook"),
+    ("holdfast", "holdfast.codec.secrets", "secret"),
     ("holdfast", "holdfast.engine.hooks.senders", "CannotSend"),
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from holdfast.codec.secrets import mask
 from holdfast.core.text.times import is_told
 from holdfast.core.text.value_text import money
 from holdfast.views.value_text import ago, clock_time, count, moment, one_line, size, span, status_word
@@ -34,11 +35,17 @@ _TONES: Final = {
 }
 
 
+def _without_secrets(value: Any) -> Any:
+    """Texts are masked before they are escaped; markup of ours stays."""
+    return mask(value) if type(value) is str else value
+
+
 def environment() -> Environment:
     """The templates, with escaping everywhere and an error for a name that is not there."""
     made = Environment(
         loader=PackageLoader("holdfast.ui"),
         autoescape=True,
+        finalize=_without_secrets,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

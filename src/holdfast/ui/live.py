@@ -14,6 +14,7 @@ import anyio.to_thread
 from orjson import dumps
 
 from holdfast.api.store.store import Store
+from holdfast.codec.secrets import masked_data
 from holdfast.errors import HoldfastError, Misuse
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.named_tuple import NamedTuple
@@ -157,4 +158,4 @@ def _newest(store: Store) -> tuple[dict[str, Cursor], object]:
 
 def _message(kind: str, data: Any, number: str | None) -> bytes:
     head = f"id: {number}\n".encode() if number is not None else b""
-    return head + f"event: {kind}\n".encode() + b"data: " + dumps(data) + b"\n\n"
+    return head + f"event: {kind}\n".encode() + b"data: " + dumps(masked_data(data)) + b"\n\n"

@@ -24,6 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from holdfast.api.store.store import Store
+from holdfast.codec.secrets import masked_data
 from holdfast.errors import (
     Corrupt,
     HoldfastError,
@@ -255,7 +256,9 @@ def make_app(store: Store, options: Options, port: int) -> Starlette:
 
 
 def _as_json(body: Any, status: int = 200) -> Response:
-    return Response(dumps(body, default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json")
+    return Response(
+        dumps(masked_data(body), default=str, option=OPT_NON_STR_KEYS), status, media_type="application/json"
+    )
 
 
 def _static(request: Request) -> Response:

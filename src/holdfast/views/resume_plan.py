@@ -3,7 +3,7 @@
 ``core.resume.resume_plan`` makes the decisions.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast.core.premises.source_change import diffs_of
 from holdfast.core.resume.resume_plan import Answers, Asked, Repeat, ResumePlan, Saved, Uncertain
@@ -36,6 +36,8 @@ class Launch(NamedTuple):
     argv: tuple[str, ...]
     cwd: str
     environ: dict[str, str]
+    hidden: dict[str, Any] = {}  # noqa: RUF012 - the defaults of a NamedTuple are not changed
+    """The words of ``argv`` that have secrets, by their place: text and names in turn."""
 
 
 class SourceDiff(NamedTuple):
@@ -76,6 +78,7 @@ class ResumeLines(NamedTuple):
     came_from: str = ""
     stopped: tuple[StoppedLine, ...] = ()
     unclaimed: tuple[UnclaimedLine, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 _ORDER: Final = {"missing": 0, "changed": 1, "unknown": 2, "holds": 3}

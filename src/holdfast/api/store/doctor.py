@@ -43,6 +43,12 @@ class Examining(Neutral):
 
         return list(check_blobs(self._port, self._rows("", RUN_PAGE_MAX), full=full, progress=progress))
 
+    def examine_secrets(self) -> list[Finding]:
+        """Where known secrets, and what has the shape of a token, stand in clear. Values are not shown."""
+        from holdfast.engine.prune.secret_scan import scan
+
+        return list(scan(self._port, self._rows("", RUN_PAGE_MAX)))
+
     def examine_index(self) -> Finding | None:
         """Check that the search index agrees with facts and events; None if there is no index."""
         from holdfast.engine.memory.history_index import examined

@@ -79,6 +79,11 @@ class Repaired(NamedTuple):
     help="Copy the intact parts of a damaged store into a new one, and list what is lost.",
 )
 @click.option("--rebuild", is_flag=True, help="Rebuild the search index of facts and history.")
+@click.option(
+    "--secrets",
+    is_flag=True,
+    help="Only look for secrets in clear: of this environment, and what looks like a key.",
+)
 @common_options
 def command(
     *,
@@ -88,6 +93,7 @@ def command(
     into: str | None,
     creates: bool,
     rebuild: bool,
+    secrets: bool,
     url: str | None,
     as_json: bool,
 ) -> int:
@@ -104,6 +110,7 @@ def command(
       holdfast doctor --salvage rescued.db --store damaged.db
       holdfast doctor --fix
       holdfast doctor --rebuild
+      holdfast doctor --secrets
       holdfast doctor --store sqlite:////var/lib/agents.db --json
       holdfast doctor --create-table --store "dynamodb://agents?region=eu-west-1"
     """  # noqa: D301 - click's own mark
@@ -114,13 +121,16 @@ def command(
     if accepts is not None:
         return _accept_loss(store, accepts, as_json=as_json)
     fixed: list[Repaired] = []
-    findings = [*made, *store.examine(), *_leases(store), *_damaged(store)]
-    findings += _conversations(store, fixed if fix else None)
-    with render.progress(quietly=as_json or not full) as bar:
-        findings += store.examine_blobs(
-            full=full, progress=lambda done, of: bar.show("reading blobs", done, of, "")
-        )
-    findings += _search(store, rebuilds=rebuild)
+    if secrets:
+        findings = store.examine_secrets() or [Finding("secrets", "ok", "no known secret stands in clear")]
+    else:
+        findings = [*made, *store.examine(), *_leases(store), *_damaged(store)]
+        findings += _conversations(store, fixed if fix else None)
+        with render.progress(quietly=as_json or not full) as bar:
+            findings += store.examine_blobs(
+                full=full, progress=lambda done, of: bar.show("reading blobs", done, of, "")
+            )
+        findings += _search(store, rebuilds=rebuild)
     counts: Counter[str] = Counter(finding.verdict for finding in findings)
     if as_json:
         found = {"findings": as_plain(findings), "fixed": as_plain(fixed)}

@@ -15,6 +15,7 @@ from holdfast.cli.options import PlaceArgument, child_url, common_options, open_
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Gap, Lines, Span
 from holdfast.cli.relaunch import launch_of, trusted
+from holdfast.codec.secrets import filled
 from holdfast.model.event_fields import contents_of
 from holdfast.model.replay import ENVIRONMENT, Replayed
 from holdfast.views.json_shape import as_plain
@@ -90,7 +91,12 @@ def _replayed(run: str, launch: Launch, url: str) -> list[Replayed]:
         report = Path(directory, "found.jsonl")
         environ = {**os.environ, "HOLDFAST_URL": url, "HOLDFAST_RUN": run, ENVIRONMENT: str(report)}
         done = subprocess.run(  # noqa: S603 - the run's own command, which the person trusts, or one they typed
-            launch.argv, cwd=launch.cwd, env=environ, capture_output=True, text=True, check=False
+            filled(launch.argv, launch.hidden),
+            cwd=launch.cwd,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         lines = report.read_bytes().splitlines() if report.exists() else []
         found = [Replayed(**loads(line)) for line in lines]

@@ -40,6 +40,7 @@ from holdfast.cli.output.picker import Choice, can_pick, pick
 from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
+from holdfast.codec.secrets import filled
 from holdfast.core.journal.fold import fold
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.core.text.times import ago, moment
@@ -289,10 +290,10 @@ def _check_trust(store: Store, run: str, attempt: Event, launch: Launch, *, trus
 def _exec(launch: Launch) -> NoReturn:
     """Replace this process by the program. Refused if the system cannot start it."""
     render.flush()
-    python, *_ = launch.argv
+    python, *_ = argv = filled(launch.argv, launch.hidden)
     try:
         os.chdir(launch.cwd)
-        os.execve(python, launch.argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
+        os.execve(python, argv, {**os.environ, **launch.environ, "PWD": launch.cwd})  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise RefusedError(
             f"cannot start {python} in {launch.cwd}: {error.strerror}", "fix that, then run the same command"
@@ -326,6 +327,7 @@ def _blocks(plan: ResumeLines, builder: CommandBuilder) -> list[Block]:
     ]
     if plan.came_from:
         pairs.append(("from elsewhere", [Span(plan.came_from)]))
+    pairs += [("secret", [Span(line, "doubt")]) for line in plan.secrets]
     saved = saved_line(plan.saved)
     if saved:
         pairs.append(("not spent again", [Span(saved)]))

@@ -17,6 +17,7 @@ from holdfast.cli.output.blocks import (
     Table,
     Verbatim,
 )
+from holdfast.codec.secrets import mask
 
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -28,7 +29,11 @@ def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def safe(content: str) -> str:
-    """The text with every control character and every change of the writing direction made visible."""
+    """The text with every control character and every change of the writing direction made visible.
+
+    Secrets are masked.
+    """
+    content = mask(content)
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), content)
 
 

@@ -15,6 +15,7 @@ from orjson import OPT_INDENT_2, dumps
 from holdfast.cli.output.blocks import Block, text
 from holdfast.cli.output.plaintext import plain_lines, safe
 from holdfast.clock import SystemClock
+from holdfast.codec.secrets import mask, masked_data
 
 
 def show(blocks: Iterable[Block]) -> None:
@@ -52,23 +53,23 @@ def can_ask() -> bool:
 def report_json_line(content: Any) -> None:
     """Print one JSON object on one line to stderr, at once."""
     with suppress(OSError):
-        _stream(sys.stderr).write(dumps(content).decode() + "\n")
+        _stream(sys.stderr).write(dumps(masked_data(content)).decode() + "\n")
         sys.stderr.flush()
 
 
 def show_text(content: str) -> None:
     """Print an unchanged text, to be put into a file."""
-    _stream(sys.stdout).write(content)
+    _stream(sys.stdout).write(mask(content))
 
 
 def show_json(content: Any) -> None:
     """Print one JSON document."""
-    _stream(sys.stdout).write(dumps(content, option=OPT_INDENT_2).decode() + "\n")
+    _stream(sys.stdout).write(dumps(masked_data(content), option=OPT_INDENT_2).decode() + "\n")
 
 
 def show_json_line(content: Any) -> None:
     """Print one JSON object on one line."""
-    _stream(sys.stdout).write(dumps(content).decode() + "\n")
+    _stream(sys.stdout).write(dumps(masked_data(content)).decode() + "\n")
 
 
 class ProgressBar(Protocol):

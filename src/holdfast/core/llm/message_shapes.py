@@ -9,6 +9,7 @@ from typing import Any, Final
 from orjson import JSONDecodeError, loads
 
 from holdfast.core.text.value_text import one_line, readable
+from holdfast.model.secret_text import shown
 
 _BODIES: Final = frozenset({"content", "parts", "tool_calls", "function_call", "tool_call_id"})
 _TEXT_CHARS_MAX: Final = 160
@@ -39,6 +40,7 @@ def role_of(value: Any) -> str | None:
 
 def message_line(value: Any) -> str:
     """A message on one line: its text, then its calls."""
+    value = shown(value)
     fields = fields_of(value)
     if fields is not None and fields.get("type") in (*_CALL_PARTS, *_RESULT_PARTS):
         return _part(value)  # an item of the responses API has no role

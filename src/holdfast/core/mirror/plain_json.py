@@ -8,6 +8,7 @@ from typing import Any, Final
 from orjson import OPT_INDENT_2, JSONEncodeError, dumps
 
 from holdfast.core.text.value_text import literal
+from holdfast.model.secret_text import masked_text
 
 _PAIRS: Final = frozenset({"dict", "ordered-dict", "defaultdict", "counter"})
 _KEY_CHARS_MAX: Final = 200
@@ -31,6 +32,8 @@ def plain_of(tree: Any) -> Any:
     if not isinstance(tree, dict):
         return tree
     kind = tree.get("$")
+    if (text := masked_text(tree)) is not None:
+        return text
     if kind is None:
         return {name: plain_of(part) for name, part in tree.items()}
     content = tree.get("v")

@@ -117,6 +117,8 @@ class ResumePlan(NamedTuple):
     """Calls that the last attempt did not make, since each may be a recorded effect."""
     unclaimed: tuple[UnclaimedEffect, ...] = ()
     """The recorded effects that they may be, as far as that is undecided."""
+    secrets: tuple[str, ...] = ()
+    """The secrets that have another value than in the last attempt, or are not here, in words."""
 
     @property
     def pauses(self) -> tuple[Judged, ...]:

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from orjson import dumps
 
+from holdfast.model.secret_text import masked_text
+
 ELLIPSIS: Final = "…"
 CHARS_MAX: Final = 200
 """Details are cut here wherever they are shown; `holdfast show RUN@#N` shows all of it."""
@@ -110,6 +112,8 @@ class _Line(ABC):
             self.put(f"({len(tree)} bytes)")
         elif not isinstance(tree, dict):
             self.put(dumps(tree).decode())
+        elif (text := masked_text(tree)) is not None:
+            self.put(self.string(text))
         elif type(tree.get("$")) is not str:  # damage may have put anything there: no tag
             self.pairs(tree.items(), depth)
         elif tree["$"] in _PAIRS and isinstance(tree.get("v"), list):

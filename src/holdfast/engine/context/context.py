@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from orjson import loads
 
+from holdfast.codec.secrets import mask
 from holdfast.codec.values import canonical, decode_tree, encode
 from holdfast.core.lineage.handoff_fold import HANDOFF
 from holdfast.engine.journal.blob_content import BoundedReader, content_at, content_in, with_views
@@ -44,7 +45,7 @@ def recount(
     from holdfast.core.context.context import context_of
     from holdfast.engine.context.child_stories import child_stories
 
-    return context_of(
+    found = context_of(
         read_all(store, run, upto_seq=upto_seq),
         BoundedReader(store),
         budget_tokens=budget_tokens,
@@ -53,6 +54,8 @@ def recount(
         is_held=is_held,
         children=child_stories(store, run, upto_seq),
     )
+    lines = tuple(line._replace(text=mask(line.text)) for line in found.lines)
+    return found._replace(text=mask(found.text), lines=lines)
 
 
 def carried_notes(store: StorePort, event: Event) -> list[dict[str, Any]]:

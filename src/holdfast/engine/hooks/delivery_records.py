@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.codec.secrets import mask_json
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.hooks import Delivery, Hook, Mark, Sent
@@ -184,12 +185,12 @@ def put_off(store: StorePort, one: Open, sent: Sent, next_at: float) -> None:
     """Record a failed try, and when the next one is."""
     content = loads(one.record.body) | {"code": sent.code, "error": sent.error, "next_at": next_at}
     content.pop("claim", None)
-    store.put_record(DELIVERIES, one.record.key, dumps(content), revision=one.record.revision)
+    store.put_record(DELIVERIES, one.record.key, mask_json(dumps(content)), revision=one.record.revision)
 
 
 def hold_back(store: StorePort, one: Open, why: str) -> None:
     """Record why this process cannot send it. It counts as no try: another process may be able to."""
-    body = dumps(loads(one.record.body) | {"error": why})
+    body = mask_json(dumps(loads(one.record.body) | {"error": why}))
     store.put_record(DELIVERIES, one.record.key, body, revision=one.record.revision)
 
 
@@ -202,7 +203,7 @@ def end(store: StorePort, one: Open, state: str, sent: Sent, now: float) -> None
         "ended_at": now,
     }
     content.pop("claim", None)
-    store.put_record(DELIVERED, one.record.key, dumps(content), revision=0)
+    store.put_record(DELIVERED, one.record.key, mask_json(dumps(content)), revision=0)
     drop_open(store, one)
     row = store.find_run(one.run, damaged=True)
     if row is None or row.birth != one.birth:  # erased meanwhile: it must leave no trace

@@ -14,12 +14,15 @@ from typing import Any
 
 from orjson import JSONDecodeError, dumps, loads
 
+from holdfast.codec.secrets import hide
+from holdfast.codec.values import decode
 from holdfast.engine.hooks.declared import checked
 from holdfast.engine.run.features import KnownSpace
 from holdfast.engine.run.store_session import StoreSession
-from holdfast.errors import Misuse, UnknownHook
+from holdfast.errors import Misuse, SecretMissing, UnknownHook
 from holdfast.limits import HOOK_TIMEOUT_S, HOOKS_MAX, RECORD_PAGE_MAX
 from holdfast.model.hooks import OCCASIONS, Hook
+from holdfast.model.secret_text import shown
 from holdfast.model.store_rows import DELIVERIES, HOOKS, NOTICED, host_of
 from holdfast.stores.port import StorePort
 
@@ -110,7 +113,7 @@ def _records_of(store: StorePort, space: str, hook: str) -> "Sequence[Any]":
 
 def _body(hook: Hook) -> bytes:
     target = hook.target if isinstance(hook.target, str) else [str(word) for word in _words(hook)]
-    return dumps({**hook._asdict(), "target": target, "on": list(hook.on)})
+    return hide(dumps({**hook._asdict(), "target": target, "on": list(hook.on)}))
 
 
 def _words(hook: Hook) -> Sequence[str]:
@@ -118,10 +121,18 @@ def _words(hook: Hook) -> Sequence[str]:
     return hook.target
 
 
+def _filled(body: bytes) -> Any:
+    """What a record has, with the secrets of this process; one that it lacks stays a mask."""
+    try:
+        return decode(body, what="a hook")
+    except SecretMissing:
+        return shown(loads(body))
+
+
 def _read(key: str, body: bytes) -> Hook | None:
     """The hook of a record; None if another program wrote what it is."""
     try:
-        content = loads(body)
+        content = _filled(body)
         target, on = content["target"], tuple(content["on"])
         made = Hook(
             target if isinstance(target, str) else tuple(target),

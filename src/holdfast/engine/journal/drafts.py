@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from orjson import dumps
+
 from holdfast.codec.blobs import address_of, pack
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import write
 from holdfast.model.events import Event, chained
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 
@@ -38,8 +41,11 @@ def draft(
 ) -> Draft:
     """A draft with a small value in its body, and a large one in a blob.
 
-    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``.
+    ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``. Texts in
+    them that have a secret are masked; the encoded value has references already.
     """
+    if KNOWN:
+        name, fields, parts = _masked(name, fields, parts)
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         body = write(fields, parts, value=value, value_name=value_name)
         return _new(Draft, (kind, name, key, body, (), at))  # no constructor: a step makes two
@@ -47,6 +53,16 @@ def draft(
     fields[f"{value_name}_blob"] = address
     fields[f"{value_name}_bytes"] = len(value)
     return Draft(kind, name, key, write(fields, parts), (Blob(address, pack(value)),), at)
+
+
+def _masked(
+    name: str, fields: dict[str, Any], parts: dict[str, Any] | None
+) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+    from holdfast.codec.secrets import has_known, mask_known, masked  # late: most processes know none
+
+    if not has_known(dumps([name, fields, parts])):
+        return name, fields, parts
+    return mask_known(name), masked(fields), masked(parts)
 
 
 def placed_after(

@@ -26,6 +26,7 @@ from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import blobs_named, split
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN
 from holdfast.model.store_rows import Blob, Record, inbox_space
 from holdfast.stores.port import StorePort
 
@@ -48,9 +49,18 @@ def post(
     """Post a letter, and make the run due. False if one of that id is there. Durable when it returns."""
     if blobs:
         store.put_blobs(blobs, at=at)
-    is_new = store.put_record(inbox_space(run), letter, dumps({**content, "at": at}), revision=0)
+    is_new = store.put_record(inbox_space(run), letter, _written({**content, "at": at}), revision=0)
     store.call_up(run, at=at)  # also for an old letter: its sender may have died between the two writes
     return is_new
+
+
+def _written(content: dict[str, Any]) -> bytes:
+    data = dumps(content)
+    if not KNOWN:
+        return data
+    from holdfast.codec.secrets import mask_json
+
+    return mask_json(data)
 
 
 def waiting(store: StorePort, run: str) -> Letters:

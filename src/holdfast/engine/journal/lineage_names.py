@@ -1,6 +1,7 @@
 """Runs that belong to a run by their names: its descendants, and the names that its history has had."""
 
-from holdfast.core.journal.run_row_facts import names_of
+from holdfast.core.journal.run_row_facts import lineage_of, names_of
+from holdfast.engine.journal.journal import chain_of
 from holdfast.limits import RUN_PAGE_MAX
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
@@ -14,6 +15,11 @@ def lineage_names(store: StorePort, run: str) -> list[str]:
         names += names_of(row)
         row = store.find_run(row.origin) if row.origin else None
     return names
+
+
+def lineage_named(store: StorePort, row: RunRow) -> str:
+    """The name of a run's lineage: random, the same for all its forks, and carried by exports."""
+    return lineage_of([row] if row.origin is None else chain_of(store, row.run))
 
 
 def is_kept_branch(row: RunRow) -> bool:

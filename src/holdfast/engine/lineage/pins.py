@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.codec.secrets import mask_json
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.lineage import effective, segments
 from holdfast.core.journal.names import check_name
@@ -206,7 +207,7 @@ def body_of(kept: Kept) -> bytes:
         if kept.pin is None:
             content = {"place": f"{kept.run}@{name}", "at": at, "pinned": False}
         content["label"] = {"name": name, "by": by, "at": at}
-    return dumps(content)
+    return mask_json(dumps(content))
 
 
 def renamed(kept: Kept, run: str) -> Kept:

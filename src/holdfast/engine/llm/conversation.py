@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orjson import dumps, loads
 
+from holdfast.codec.secrets import revealed
 from holdfast.codec.values import decode, encode
 from holdfast.core.llm.conversation_fold import CONVERSATION, ConversationEvent
 from holdfast.engine.journal.blob_content import read_blob
@@ -101,7 +102,7 @@ class Conversation(Feature):
         # A late import, because most programs do not keep their messages in the run.
         from holdfast.core.llm.conversation import plain_of
 
-        return [plain_of(loads(entry.data)) for entry in self._entries]
+        return [plain_of(revealed(loads(entry.data))) for entry in self._entries]
 
     def entry(self, index: int) -> Entry:
         """The recorded message, and the event that recorded it."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
+from holdfast.codec.secrets import has_unfinished, with_masked_ends
 from holdfast.core.llm.model_fold import MODEL
 from holdfast.core.llm.request_shapes import usage_in, with_tries
 from holdfast.core.llm.streams import merge
@@ -19,6 +20,7 @@ from holdfast.limits import STREAM_FLUSH_BYTES
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN
 from holdfast.model.usage import Usage
 
 
@@ -80,19 +82,27 @@ class StreamWork(ModelWork):
         if much:
             self.held.session.part(Flusher).hurry()
 
-    def flush(self) -> None:
-        """Write the collected pieces as one chunk. Flushed on return."""
+    def flush(self, *, is_last: bool = False) -> None:
+        """Write the collected pieces as one chunk. Flushed on return.
+
+        Until the last, pieces that end with the beginning of a secret wait for the rest of it.
+        """
         # Two locks: ``_lock`` is never held during a write, so that ``add`` does not wait for the store.
         with self._writing:
             with self._lock:
-                pending, self._pending, self._size = self._pending, [], 0
+                pending = self._pending
+                ready = len(pending) if is_last or not KNOWN else _finished(pending)
+                pending, self._pending, self._size = pending[:ready], pending[ready:], 0
                 if not pending:
                     return
                 fields: dict[str, Any] = {"try": self._tries, "n": self._number, "pieces": len(pending)}
                 if self._number == 0 and self._continues:
                     fields["continues"] = self._continues
                 self._number += 1
-            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, fields, parts=merge(pending))
+            parts = merge(pending)
+            if KNOWN and is_last:
+                parts = with_masked_ends(parts)
+            event = draft(Kind.STREAM_CHUNK, self.asked.name, self.asked.key, fields, parts=parts)
             journal = self.held.journal
             assert journal is not None
             try:
@@ -133,7 +143,7 @@ class StreamWork(ModelWork):
         held.session.part(Flusher).remove(self)
         try:
             if not self._succeeded:
-                self.flush()
+                self.flush(is_last=True)
         finally:
             # ``leave`` makes this call the last one, but the program may have made others since it began.
             task_calls = self.asked.here.task_calls
@@ -141,3 +151,11 @@ class StreamWork(ModelWork):
             self.leave()
             task_calls.last, task_calls.path = last, path
             held.land(self.asked.site)
+
+
+def _finished(pending: list[dict[str, Any]]) -> int:
+    """How many of the pieces can be written: no text in them ends with the beginning of a secret."""
+    for count in range(len(pending), 0, -1):
+        if not has_unfinished(merge(pending[:count])):
+            return count
+    return 0

@@ -6,12 +6,15 @@ From outside, the plan says what starting the run now would do. Inside a run, it
 with. Nothing is written.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from holdfast.codec.secrets import digests
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
+from holdfast.core.journal.run_row_facts import lineage_of
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.core.premises.premises import act_on, judge
 from holdfast.core.resume.recorded_command import whence
@@ -31,8 +34,8 @@ from holdfast.engine.premises.premises import (
 from holdfast.engine.resume.recorded_command import command_of
 from holdfast.engine.run.inputs import roots_of
 from holdfast.engine.sync_async import Runtime
-from holdfast.model.event_fields import contents_of
-from holdfast.model.events import Event
+from holdfast.model.event_fields import contents_of, fields_of
+from holdfast.model.events import Event, Kind
 from holdfast.model.premises import WORLD, Observation, Policies, Premise
 from holdfast.model.run_info import Doubt, RunInfo
 from holdfast.stores.port import StorePort
@@ -57,7 +60,7 @@ def plan_of_entry(held: "HeldRun") -> ResumePlan:
     ]
     stopped = stopped_calls(held.store, run, view)
     plan = plan_resume(run, status, events, doubts=doubts, judged=judged, stopped=stopped)
-    return with_command(held.store, run, view, plan)
+    return with_command(held.store, run, view, plan, events)
 
 
 async def plan(held: "HeldRun", runtime: Runtime) -> ResumePlan:
@@ -94,13 +97,31 @@ def plan_from_outside(
         answers=answers,
         died_at=died_at,
     )
-    return with_command(store, info.run, view, plan)
+    return with_command(store, info.run, view, plan, events)
 
 
-def with_command(store: StorePort, run: str, view: View, plan: ResumePlan) -> ResumePlan:
-    """The plan with the command that last started the run, and where command and run came from."""
-    command = command_of(store, run, view.attempts[-1].event) if view.attempts else None
-    return plan._replace(command=command, came_from=whence(chain_of(store, run), 1))
+def with_command(store: StorePort, run: str, view: View, plan: ResumePlan, events: list[Event]) -> ResumePlan:
+    """The plan with the command that last started the run, where both came from, and its secrets."""
+    if not view.attempts:
+        return plan._replace(came_from=whence(chain_of(store, run), 1))
+    last, chain = view.attempts[-1].event, chain_of(store, run)
+    known: dict[str, str] = {}
+    for attempt in view.attempts:
+        known |= fields_of(attempt.event.body).get("secrets", {})
+    told = tuple(_secrets(known, lineage_of(chain), events))
+    return plan._replace(command=command_of(store, run, last), came_from=whence(chain, 1), secrets=told)
+
+
+def _secrets(known: dict[str, str], lineage: str, events: list[Event]) -> Iterator[str]:
+    """The secrets of earlier attempts that are not here and needed, or that were rotated."""
+    now = digests(lineage)
+    for name, before in known.items():
+        if name not in now:
+            written = f'"{name}"'.encode()
+            if any(written in event.body for event in events if event.kind != Kind.ATTEMPT_STARTED):
+                yield f"{name} is not here: what was recorded with it cannot be read"
+        elif now[name] != before:
+            yield f"{name} has another value than in the last attempt"
 
 
 def with_accepted(store: StorePort, run: str, view: View) -> View:

@@ -68,6 +68,7 @@ class HeldRun:
 
     awake_for: CallOptions | None = None
     """The options of the last call, if every feature is awake that they need."""
+    lineage = ""  # the name of its lineage, once a declared secret needs it
     unasked: dict[str, Call]
     """All calls that wait for the program, and some that do not any more; see ``waiting_calls``."""
 

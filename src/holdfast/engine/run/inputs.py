@@ -1,4 +1,7 @@
-"""Reads the recorded goal and inputs of a run, and compares them with those of a program that enters it."""
+"""Reads the recorded goal and inputs of a run, and compares them with those of a program that enters it.
+
+It also checks the id that the program gives.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +10,11 @@ from orjson import loads
 
 from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
+from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.errors import InputsChanged
+from holdfast.engine.run.store_session import masked
+from holdfast.errors import BadName, InputsChanged
+from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.event_fields import contents_of, fields_of, part_of
 from holdfast.stores.port import StorePort
 
@@ -40,7 +46,7 @@ def check_inputs(
     if view.started is None:
         return
     if goal is not None:
-        was = part_of(view.started.body, "goal")
+        was, goal = part_of(view.started.body, "goal"), masked(goal)
         if goal != was:
             raise changed_inputs(run, "goal", {"goal": was}, {"goal": goal})
     if inputs is None:
@@ -50,6 +56,18 @@ def check_inputs(
         known = {**_tree(dict(defaults), run), **known}
     if asked != known:
         raise changed_inputs(run, "inputs", _by_name(known), _by_name(asked))
+
+
+def usable_id(run: object) -> str:
+    """The id of a run. BadName if it is not usable, or has a secret: masked, it would name another run."""
+    name = check_run_id(run)
+    shown = masked(name)
+    if shown != name:
+        raise BadName(
+            what="run", name=shown, problem="has a secret in it, and is stored in clear",
+            length_max=RUN_ID_CHARS_MAX, advice="name the run after what it works on",
+        )  # fmt: skip
+    return name
 
 
 def changed_inputs(run: str, what: str, known: Mapping[str, Any], asked: Mapping[str, Any]) -> InputsChanged:

@@ -32,18 +32,20 @@ from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import CallSite, here_now
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of
+from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of, usable_id
 from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.run.store_session import StoreSession, know_secrets, masked
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
+from holdfast.model.event_fields import rewritten
 from holdfast.model.events import Kind, first_link, link_behind
 from holdfast.model.loops import LoopPolicy
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
@@ -95,6 +97,7 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     """Take the lease, fold the journal, and record this attempt. Durable when it returns."""
     store = session.store
     keep_spare()
+    know_secrets()
     check_options(entry)
     run = await _choose_run(runtime, session, entry)
     if replay_mode.is_on():
@@ -192,7 +195,8 @@ async def queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
 
 
 async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
-    store, run = session.store, check_run_id(entry.run)
+    know_secrets()
+    store, run = session.store, usable_id(entry.run)
     row = await _found_or_created(runtime, session, entry, run)
     await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
@@ -223,7 +227,7 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
 
 
 async def _choose_run(runtime: Runtime, session: StoreSession, entry: Entry) -> str:
-    run = check_run_id(entry.run)
+    run = usable_id(entry.run)
     parent = here_now()
     if parent is not None and parent.held.is_ours and parent.held.store is session.store:
         if not run.startswith(f"{parent.held.run}/"):
@@ -359,6 +363,12 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     observer = journal.observer = observers.attend(row, view)
     said = entry._replace(roots=()) if entry.roots == _given_roots(entry, view) else entry
     started = attempt_of(store, view.next_attempt, lease, said, observer, owner_of(row), view.attempts[-1:])
+    if KNOWN:
+        from holdfast.codec.secrets import digests
+        from holdfast.engine.journal.lineage_names import lineage_named
+
+        lineage = await runtime.store(lineage_named, store, row)
+        started = started._replace(body=rewritten(started.body, secrets=digests(lineage)))
     drafts.append(started)
     head, last_at = view.head, view.last.at if view.last is not None else 0.0
     at = session.clock.wall()
@@ -467,7 +477,14 @@ def attempt_of(
 
 
 def _command_line(before: Sequence[Attempt]) -> dict[str, Any]:
-    argv = list(getattr(sys, "orig_argv", sys.argv))
+    given = list(getattr(sys, "orig_argv", sys.argv))
+    argv, hidden = list(map(masked, given)), {}
+    if argv != given:
+        from holdfast.codec.secrets import split
+
+        # Masked for people, and in parts for the one who starts the command again.
+        hidden = {str(at): parts for at, word in enumerate(given) if (parts := split(word)) is not None}
     cwd = os.getcwd()  # noqa: PTH109 - pathlib is not loaded for this
     written_in = before[-1].argv_cwd(argv, cwd) if before else ""
-    return {"argv": argv, "cwd": cwd, **({"argv_cwd": written_in} if written_in else {})}
+    also = {"argv_cwd": written_in, "argv_hidden": hidden}
+    return {"argv": argv, "cwd": cwd, **{name: value for name, value in also.items() if value}}

@@ -13,6 +13,7 @@ from holdfast.engine.journal.group_commit import Committer
 from holdfast.engine.journal.heartbeat import Heartbeat
 from holdfast.engine.journal.inbox_wakeup import InboxWakeup
 from holdfast.limits import LEASE_S
+from holdfast.model.markers import KNOWN
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class StoreSession:
     """A store, and what this process runs on it."""
 
     def __init__(self, store: StorePort, clock: Clock, lease_s: float) -> None:
+        know_secrets()
         self.store = store
         self.clock = clock
         self.lease_s = lease_s
@@ -60,6 +62,30 @@ class StoreSession:
     @embedder.setter
     def embedder(self, embedder: "Embedder | None") -> None:
         self._embedder, self._has_embedder = embedder, True
+
+
+_CREDENTIALS = (
+    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "_PWD",
+    "_PAT", "_AUTH", "_BASE", "HOLDFAST_SECRETS",
+)  # fmt: skip
+"""How the names of variables end that may have a secret; ``codec/secrets.py`` looks closer."""
+
+
+def know_secrets() -> None:
+    """Look for secrets in the environment. Where no name looks like one, nothing is loaded for it."""
+    if KNOWN or any(name.rstrip("0123456789_").upper().endswith(_CREDENTIALS) for name in os.environ):
+        from holdfast.codec.secrets import know_environment
+
+        know_environment()
+
+
+def masked(text: str) -> str:
+    """The text with masks in place of known secrets."""
+    if not KNOWN:
+        return text
+    from holdfast.codec.secrets import mask_known
+
+    return mask_known(text)
 
 
 _lock = Lock()

@@ -21,6 +21,7 @@ from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import chain_of
 from holdfast.engine.journal.pause_gc import without_collecting
 from holdfast.errors import Corrupt, StateChanged
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 from holdfast.stores.port import StorePort
@@ -91,7 +92,7 @@ class States:
         new must not be recorded. ``is_copy``: no other thread has it; ``is_json``: and it was parsed from
         JSON. What earlier attempts have stored need not be known here, only in ``build_on``.
         """
-        if is_json and (parsed := self._taken_as_json(state)) is not None:
+        if is_json and not KNOWN and (parsed := self._taken_as_json(state)) is not None:
             return parsed
         taken = self._look(state, what)
         if (

@@ -23,6 +23,7 @@ from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
+from holdfast.engine.run.store_session import masked
 from holdfast.engine.steps import module_data
 from holdfast.engine.steps.module_data import Data
 from holdfast.engine.sync_async import Runtime
@@ -30,7 +31,7 @@ from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLar
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part, raw_value
-from holdfast.model.markers import Act
+from holdfast.model.markers import KNOWN, Act
 from holdfast.model.named_tuple import NamedTuple
 
 _IDENTITY_ADVICE = (
@@ -39,6 +40,7 @@ _IDENTITY_ADVICE = (
 )
 _new = tuple.__new__
 _NAMES_KEPT = 10_000
+_declaring: dict[CodeType, bool] = {}
 _known_names: set[str] = set()
 """Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
 _CODES_KEPT = 10_000
@@ -78,6 +80,7 @@ def identify(
     kwargs: dict[str, Any],
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
+    name = masked(name) if KNOWN else name
     here, point = place(held, name)
     given_key, ignore = call_options.key, call_options.ignore
     if given_key is not None:
@@ -85,7 +88,7 @@ def identify(
         return RequestedCall(name, keyed(given_key), "", 0, call_options.told, here, point)
     arguments = data = None
     is_plain = False
-    if not kwargs and not ignore and type(fn) is FunctionType:
+    if not (kwargs or ignore or KNOWN or call_options.secrets) and type(fn) is FunctionType:
         known = _plain.get(id(fn.__code__))
         if (
             known is not None
@@ -99,8 +102,12 @@ def identify(
             except TypeError:  # an int or a text that orjson cannot write
                 pass
     if arguments is None:
-        arguments, data = _bound(name, fn, args, kwargs, ignore)
+        arguments, data = _bound(held, call_options, name, fn, args, kwargs)
     site = site_of(here.scope, name, arguments)
+    if KNOWN:
+        from holdfast.engine.steps.secret_arguments import recorded_site
+
+        site = recorded_site(held, here.scope, name, arguments, site)
     n = held.claim(site)
     # No constructor: it would be one more call in every step.
     return _new(
@@ -109,22 +116,39 @@ def identify(
 
 
 def _bound(
+    held: HeldRun,
+    call_options: CallOptions,
     name: str,
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    ignore: tuple[str, ...],
 ) -> tuple[bytes, Data | None]:
     """Everything that identifies a call of any function, encoded; and what it reads from its module."""
-    bound = bind(fn, args, kwargs, ignore)
-    data = module_data.data_of(fn, ignore)
-    if data is not None and data.counts:
+    bound = bind(fn, args, kwargs, call_options.ignore)
+    data = module_data.data_of(fn, call_options.ignore)
+    if call_options.secrets or _may_declare(fn):
+        from holdfast.engine.steps.secret_arguments import replaced
+
+        bound = replaced(held, bound, call_options, fn)
+        if data is not None and data.counts:
+            bound |= data.arguments
+    elif data is not None and data.counts:
         bound |= data.arguments
     elif type(fn) is FunctionType and not fn.__dict__ and module_data.reads_none(fn):
         names = by_position(fn)
         if names is not None and len(_plain) < _CODES_KEPT:
             _plain[id(fn.__code__)] = fn.__code__, names
     return plain_arguments(bound) or _arguments(name, bound), data
+
+
+def _may_declare(fn: Callable[..., Any]) -> bool:
+    """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
+    if type(fn) is not FunctionType or fn.__dict__:
+        return True
+    known = _declaring.get(fn.__code__)
+    if known is None:
+        known = _declaring[fn.__code__] = "Secret" in repr(fn.__annotations__)
+    return known
 
 
 def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:

@@ -34,6 +34,7 @@ def treat(
     refetchable: bool = False,
     deadline: datetime | float | None = None,
     approve: Approve = False,
+    secrets: str | Iterable[str] = (),
 ) -> CallOptions:
     """The options of a call. BadOption or Misuse names a value that is not allowed."""
     choose("effect", effect, EFFECTS)
@@ -64,6 +65,7 @@ def treat(
         refetchable=refetchable,
         deadline=None if deadline is None else wall_time(deadline, "deadline"),
         approve=approve,
+        secrets=(secrets,) if isinstance(secrets, str) else tuple(secrets),
     )
 
 

@@ -17,10 +17,15 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN
 
 
 async def mark(held: HeldRun, runtime: Runtime, name: str, content: dict[str, Any]) -> None:
     """Record what the agent thought, planned, decided, found or said. Durable when it returns."""
+    if KNOWN:  # it is read by people and models
+        from holdfast.codec.secrets import masked
+
+        content = masked(content)
     await mark_value(held, runtime, name, canonical(content, what=f"{name} of run {held.run}"))
 
 

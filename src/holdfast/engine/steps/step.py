@@ -52,7 +52,7 @@ from holdfast.errors import (
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.events import Kind
-from holdfast.model.markers import KEY
+from holdfast.model.markers import KEY, SHAPES
 from holdfast.model.store_rows import Append
 
 _REPEATED = frozenset({"read", "model"})
@@ -306,7 +306,7 @@ class Work:
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the call's value, durably. NotStorable or TooLarge only after it is recorded as done."""
-        data, refused = encode_quickly(value), None
+        data, refused = None if SHAPES else encode_quickly(value), None
         if data is None:
             data, refused = self.encode(value)
         if refused is not None:
@@ -320,9 +320,14 @@ class Work:
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
-            return encode(value, what=f"result of {self.asked.name!r}"), None
+            data = encode(value, what=f"result of {self.asked.name!r}")
+            if SHAPES:
+                from holdfast.engine.steps.new_tokens import judge_tokens
+
+                judge_tokens(self.asked.name, data)
         except (NotStorable, TooLarge) as refused:
             return None, refused
+        return data, None
 
     async def _failed(self, error: Exception, began: float) -> Any:
         call_options = self.call_options

@@ -13,6 +13,7 @@ from holdfast.core.llm.conversation.message import REASONING_FIELDS, REASONING_P
 from holdfast.core.llm.conversation.repair import mend
 from holdfast.core.llm.conversation.validity import Problem, are_texts, validate
 from holdfast.errors import InvalidHistory
+from holdfast.model.secret_text import masked_text
 
 TAG: Final = "holdfast"
 """The key of the tag in a message: which provider and model made it."""
@@ -108,6 +109,8 @@ def plain_of(tree: Any) -> Any:
         return tree
     if "$" not in tree:
         return {name: plain_of(part) for name, part in tree.items()}
+    if (text := masked_text(tree)) is not None:
+        return text
     if tree["$"] == "enum":
         return tree.get("v", tree.get("name"))
     inner = tree.get("v")

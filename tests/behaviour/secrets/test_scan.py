@@ -1,0 +1,92 @@
+"""``holdfast doctor --secrets``: where a store has secrets in clear, without showing them."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.known_secrets import NAME
+
+import holdfast
+from holdfast.codec import secrets
+
+TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7z" + "Qq77Rr88"
+
+
+def test_secrets_that_were_recorded_before_they_were_known_are_found(no_secret: None, tmp_path: Path) -> None:
+    """In events, in long contents, in facts and letters; each with its place, and none with its value."""
+    store = holdfast.store(tmp_path / "s.db")
+    with holdfast.run("r", store=store, goal="with late-Secret-42") as run:
+        run.step("short", lambda: {"deep": ["Bearer late-Secret-42"]})
+        run.step("long", lambda: ["late-Secret-42"] * 10_000)
+        run.step("token", lambda: TOKEN)
+        run.remember("the key is late-Secret-42")
+    assert [one.verdict for one in store.examine_secrets()] == ["warning"]
+    holdfast.secret("late-Secret-42", name="LATE")
+    found = store.examine_secrets()
+    told = "\n".join(one.text for one in found)
+    assert "late-Secret-42" not in told
+    assert TOKEN not in told
+    for place in ("$.goal", "$.value.deep[0]", "content of event", "record facts"):
+        assert any(place in one.text and "LATE" in one.text for one in found), (place, told)
+
+
+def test_a_store_that_hid_its_secrets_has_none_in_clear(secret: str, tmp_path: Path) -> None:
+    """References and masks are no findings."""
+    store = holdfast.store(tmp_path / "s.db")
+    with holdfast.run("r", store=store, goal=f"use {secret}") as run:
+        run.step("a", str, secret)
+        run.checkpoint({"k": secret})
+    assert store.examine_secrets() == []
+
+
+def test_a_new_token_is_kept_with_one_warning(
+    secret: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool that makes a key returns it, in every replay; the log and what is shown mask it."""
+    for _ in range(2):
+        with pytest.raises(RuntimeError), holdfast.run("r", store=tmp_path / "s.db") as run:
+            for _ in range(2):
+                assert run.step(f"make {tmp_path.name}", lambda: TOKEN) == TOKEN
+            raise RuntimeError
+    assert sum("stored in clear" in line for line in caplog.messages) == 1
+    assert TOKEN not in caplog.text
+    assert TOKEN not in holdfast.store(tmp_path / "s.db").context("r").text
+
+
+def test_a_new_token_is_refused_where_the_policy_says_so(
+    secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step is recorded as done, and the error says what to do; a known secret is no new token."""
+    monkeypatch.setenv("HOLDFAST_SECRETS", "refuse")
+    with pytest.raises(holdfast.NotStorable, match="ghp_"), holdfast.run("r", store=tmp_path / "s.db") as run:
+        run.step("make", lambda: TOKEN)
+    monkeypatch.setenv("NEW_TOKEN", TOKEN)
+    with holdfast.run("r2", store=tmp_path / "s.db") as run:
+        assert run.step("make", lambda: TOKEN) == TOKEN
+    monkeypatch.setenv("HOLDFAST_SECRETS", "perhaps")
+    with pytest.raises(holdfast.BadOption, match="perhaps"):
+        holdfast.run("r3", store=tmp_path / "s.db").open()
+    monkeypatch.delenv("HOLDFAST_SECRETS")
+    secrets.know_environment()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PASSWORD", "postgres"), ("API_KEY_FILE", "aB3$efgh9X"), ("SSH_KEY", "/home/ada/.ssh/id"), ("TOKEN", "short1"),
+     ("MY_SECRET_NAME", "aB3$efgh9X"), ("PWD", "/work/aB3$9"), ("SECRET_KEY", "my-secret-name"), ("KEY", "1234567890")],
+)  # fmt: skip
+def test_words_paths_and_numbers_are_no_secrets(no_secret: None, name: str, value: str) -> None:
+    """A false alarm would riddle every record with references."""
+    secrets.know_environment({name: value})
+    assert not secrets.KNOWN
+
+
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "TOKEN_2"]
+)
+def test_variables_of_credentials_are_secrets(no_secret: None, name: str) -> None:
+    """By their names, whatever the case; unless they are named as no secret."""
+    secrets.know_environment({name: "aB3$efgh9X"})
+    assert len(secrets.KNOWN) == 1
+    secrets.know_environment({name: "aB3$efgh9X", "HOLDFAST_NOT_SECRET": f"OTHER,{name}"})
+    assert not secrets.KNOWN
+    assert name != NAME
