@@ -8,7 +8,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NUMBERS = (ROOT / "docs/numbers.md").read_text()
 PAGES = {
-    "agent-framework": ("Microsoft Agent Framework", "agent-framework-core", "constraints-agentframework.txt"),
+    "agent-framework": (
+        "Microsoft Agent Framework",
+        "agent-framework-core",
+        "constraints-agentframework.txt",
+    ),
     "claude-agent-sdk": ("Claude Agent SDK", "claude-agent-sdk", "constraints-claudeagent.txt"),
     "crewai": ("CrewAI", "crewai", "constraints-crewai.txt"),
     "google-adk": ("Google ADK", "google-adk", "constraints-googleadk.txt"),

@@ -22,7 +22,7 @@ def test_a_new_event_has_the_checksum_and_the_link_that_readers_compute(
     run: str, seq: int, at: float, name: str, key: str, fence: int, body: bytes, before: int
 ) -> None:
     """The short way to make one is written out: it may not differ from the two functions by which it is read."""
-    made = chained(run, seq, at, "mark", name, key, fence, body, before)
+    (made,) = chained(run, seq - 1, before, fence, at, [("mark", name, key, body, (), None)])
     crc = checksum(run, seq, at, "mark", name, key, fence, body)
     assert made == Event(seq, at, "mark", name, key, fence, body, crc, link(before, crc))
     assert type(made) is Event

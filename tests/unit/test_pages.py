@@ -12,12 +12,8 @@ BIRTH = "b1"
 
 
 def journal(count: int) -> list[Event]:
-    before, events = first_link(BIRTH), list[Event]()
-    for seq in range(1, count + 1):
-        event = chained("r", seq, float(seq), Kind.MARK, "plan", f"k{seq}.1", 1, write({}), before)
-        events.append(event)
-        before = event.chain
-    return events
+    contents = [(Kind.MARK, "plan", f"k{seq}.1", write({}), (), float(seq)) for seq in range(1, count + 1)]
+    return [*chained("r", 0, first_link(BIRTH), 1, 0.0, contents)]
 
 
 def pruned(first: int, last: Event) -> Event:

@@ -3,6 +3,7 @@
 import logging
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
-SECRET = "Quicksilver-4711"  # noqa: S105 - what the tests look for in files
+SECRET = "Quicksilver-4711"
 T = TypeVar("T")
 
 
@@ -37,10 +38,8 @@ def act(store: holdfast.Store, name: str = "agent") -> None:
         run.decide(f"use {SECRET}", because=SECRET)
         with holdfast.run("helper") as child:
             child.step("deep", lambda: SECRET)
-        try:
+        with suppress(RuntimeError):
             run.step("fails", _fail)
-        except RuntimeError:
-            pass
         run.finish({"answer": SECRET})
 
 
@@ -49,7 +48,9 @@ def _fail() -> None:
 
 
 def files_with(directory: Path, text: str) -> list[str]:
-    return [path.name for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [
+        path.name for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()
+    ]
 
 
 # -- what a store shows ----------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ def test_sql_views_show_names_and_no_content(tmp_path: Path) -> None:
     store.close()
     connection = apsw.Connection(str(tmp_path / "sealed.db"))
     for view in ("journal", "tool_counts", "failures", "model_costs"):
-        found = str(list(connection.execute(f"SELECT * FROM {view}")))  # noqa: S608 - names from above
+        found = str(list(connection.execute(f"SELECT * FROM {view}")))
         assert SECRET not in found
     counts = dict(connection.execute("SELECT name, started FROM tool_counts"))
     assert counts["look"] == 1
@@ -135,9 +136,7 @@ def test_a_flattened_fork_outlives_its_origin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["base64", "urlsafe", "hex", "file", "raw file", "command"])
-def test_a_key_comes_from_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_key_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """As text, from a file, or from a command's output; and it is the same key."""
     key = bytes([251, 255, *range(30)])
     text = b64encode(key).decode()
@@ -437,5 +436,7 @@ def test_a_thousand_events_replay_from_an_encrypted_store(tmp_path: Path) -> Non
             run.step("n", lambda number: number, number)
     holdfast.store(path, key=KEY).close()
     with holdfast.run("long", store=holdfast.store(path, key=KEY), if_finished="reopen") as run:
-        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(range(700))
+        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(
+            range(700)
+        )
     holdfast.store(path, key=KEY).close()

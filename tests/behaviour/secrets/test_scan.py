@@ -7,6 +7,7 @@ from tests.support.known_secrets import NAME
 
 import holdfast
 from holdfast.codec import secrets
+from holdfast.model.markers import KNOWN
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7z" + "Qq77Rr88"
 
@@ -77,7 +78,7 @@ def test_a_new_token_is_refused_where_the_policy_says_so(
 def test_words_paths_and_numbers_are_no_secrets(no_secret: None, name: str, value: str) -> None:
     """A false alarm would riddle every record with references."""
     secrets.know_environment({name: value})
-    assert not secrets.KNOWN
+    assert not KNOWN
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_words_paths_and_numbers_are_no_secrets(no_secret: None, name: str, valu
 def test_variables_of_credentials_are_secrets(no_secret: None, name: str) -> None:
     """By their names, whatever the case; unless they are named as no secret."""
     secrets.know_environment({name: "aB3$efgh9X"})
-    assert len(secrets.KNOWN) == 1
+    assert len(KNOWN) == 1
     secrets.know_environment({name: "aB3$efgh9X", "HOLDFAST_NOT_SECRET": f"OTHER,{name}"})
-    assert not secrets.KNOWN
+    assert not KNOWN
     assert name != NAME

@@ -74,7 +74,10 @@ def streams(run: holdfast.Run) -> Any:
 
 
 def threaded(run: holdfast.Run, secret: str) -> None:
-    worker = Thread(target=run.bind(lambda: run.step("in a thread", str, secret)))
+    def work() -> None:
+        run.step("in a thread", str, secret)
+
+    worker = Thread(target=run.bind(work))
     worker.start()
     worker.join()
 
