@@ -88,7 +88,7 @@ class View:
             self._add_other(other.kind, other)
 
     def _add_plain_steps(self, events: Iterator[Event]) -> Event | None:
-        """Fold intents and results of steps, up to an event that is neither, or in which a feature has a part.
+        """Fold intents and results of steps, up to another event, or one in which a feature has a part.
 
         Returns that event. Nearly all events of a long run are plain: they are folded without a call for
         each, and what only the last of them decides is set once.
