@@ -12,7 +12,7 @@ from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, EVENT_PAGE
 from holdfast.model.events import Event, anchor
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.encrypted.seal import NotGenuineError
-from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_event
+from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_events
 
 if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
@@ -73,8 +73,10 @@ def replaced(
         if stored is not None and _opens_to(owner, stored, event):
             made.append(stored)
             continue
-        before = made[-1].chain if made else 0
-        made.append(seal_event(owner, event, None if stored is None else anchor(stored.chain), before))
+        (sealed,) = seal_events(owner, (event,), made[-1].chain if made else 0)
+        if event.chain and stored is not None:
+            sealed = sealed._replace(chain=anchor(stored.chain))
+        made.append(sealed)
     return made
 
 
@@ -90,9 +92,8 @@ def adopted_batches(
         if batch and (len(batch) == APPEND_EVENTS_MAX or size + len(event.body) > APPEND_SIZE_BYTES_MAX):
             yield after_seq, batch
             after_seq, batch, size = batch[-1].seq, [], 0
-        sealed = seal_event(owner, event, None, before)
-        before = sealed.chain
-        batch.append(sealed)
+        batch += seal_events(owner, (event,), before)
+        before = batch[-1].chain
         size += len(event.body)
     if batch:
         yield after_seq, batch
