@@ -6,6 +6,7 @@ nonce, and with sealed bodies that were not required to be sealed.
 """
 
 import os
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,9 @@ def fill(path: Path, key: bytes) -> None:
     for name in ("one", "two"):
         with holdfast.run(name, store=store, goal=f"goal of {name}") as run:
             for number in range(3):
-                run.step("work", lambda name=name, number=number: f"{name} {number}", number)
+                run.step("work", "{} {}".format, name, number)
             run.checkpoint({"all": ["x" * 3_000, name]})
-            run.step("large", lambda name=name: name * 20_000)
+            run.step("large", mul, name, 20_000)
             run.remember(f"{name} is known")
     store.fork("one@2", as_="fork")
     store._port.put_record("inbox/one", "l-1", b'{"kind":"note","at":1}', revision=0)

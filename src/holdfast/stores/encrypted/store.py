@@ -231,7 +231,7 @@ class EncryptedStore:
         owner, other = self._owners.read(run), self._owners.read(of)
         assert owner is not None, f"{run} was found"
         copied = copy.revision
-        for after_seq, events in adopted_batches(self.inner, self._chains, copy, other, owner):
+        for after_seq, events in adopted_batches(self.inner, self._chains, row, copy, other, owner):
             if not self.inner.replace_events(
                 of,
                 fence=copy.lease.fence,
