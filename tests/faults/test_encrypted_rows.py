@@ -6,7 +6,6 @@ nonce, and with sealed bodies that were not required to be sealed.
 """
 
 import os
-from functools import partial
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def fill(path: Path, key: bytes) -> None:
     for name in ("one", "two"):
         with holdfast.run(name, store=store, goal=f"goal of {name}") as run:
             for number in range(3):
-                run.step("work", partial("{} {}".format, name, number), number)
+                run.step("work", "{} {}".format, name, number)
             run.checkpoint({"all": ["x" * 3_000, name]})
             run.step("large", mul, name, 20_000)
             run.remember(f"{name} is known")

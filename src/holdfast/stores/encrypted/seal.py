@@ -42,16 +42,16 @@ class NotGenuineError(Exception):
 class Cipher:
     """AES-256-GCM under one key."""
 
-    __slots__ = ("_decrypt", "_encrypt")
+    __slots__ = ("_decrypt", "encrypt")
 
     def __init__(self, key: bytes) -> None:
         cipher = AESGCM(key)
-        self._encrypt, self._decrypt = cipher.encrypt, cipher.decrypt
+        self.encrypt, self._decrypt = cipher.encrypt, cipher.decrypt
 
     def seal(self, content: bytes, place: bytes) -> bytes:
         """A new nonce, and the content sealed for this place."""
         nonce = urandom(NONCE_BYTES)
-        return nonce + self._encrypt(nonce, content, place)
+        return nonce + self.encrypt(nonce, content, place)
 
     def open(self, sealed: bytes, place: bytes) -> bytes:
         """The content. Raises NotGenuineError."""

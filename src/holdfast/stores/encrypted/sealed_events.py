@@ -9,7 +9,8 @@ The invariant: what was not sealed here, for this place in this run, comes back 
 checksum, without its content.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from os import urandom
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final
@@ -20,17 +21,19 @@ from holdfast.model.events import (
     checksum,
     covers_from,
     event_of,
+    first_link,
     is_intact,
     link,
-    link_behind,
 )
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.seal import NONCE_BYTES, SEALED, NotGenuineError, text_bytes
 
 _PLACE: Final = Struct("<cqdqII")
+"""What an event is and where it stands, as associated data: the lengths keep the texts behind it apart."""
 _INSIDE: Final = Struct("<qIH")
 _PLAIN_HEAD: Final = b"{}\n"
+_SEALED_HEAD: Final = _PLAIN_HEAD + SEALED
 _CUT: Final = b"\n"
 _NO_CRC: Final = -1
 _ODD: Final = (AttributeError, TypeError, ValueError, StructError)
@@ -46,36 +49,43 @@ class Owner(NamedTuple):
     fence: int
 
 
-def seal_event(owner: Owner, event: Event, chain: int | None, before: int) -> Event:
-    """The event as it is stored behind one with the stored chain ``before``.
-
-    ``chain`` is its stored chain if that is known: that of the event it replaces.
-    """
-    seq, at, kind, name, key, fence, body, crc, plain_chain = event
-    head = _head(event)
-    text = text_bytes(key)
-    place = _place(owner.birth, seq, at, kind, name, fence) + head
-    inside = _INSIDE.pack(plain_chain, crc, len(text)) + text + body
-    sealed = head + SEALED + owner.key.cipher.seal(inside, place)
-    hidden = owner.key.hide(key)
-    crc = checksum(owner.run, seq, at, kind, name, hidden, fence, sealed)
-    if not plain_chain:
-        chain = 0
-    elif chain is None:
-        chain = link(link_behind(before, owner.birth), crc)
-        chain = chain if plain_chain > 0 else -chain
-    return event_of((seq, at, kind, name, hidden, fence, sealed, crc, chain))
+def seal_events(owner: Owner, events: Sequence[Event], before: int) -> list[Event]:
+    """The events as they are stored behind one with the stored chain ``before``."""
+    # One loop without calls of our own, and one call for all nonces: every step comes here with two events.
+    run, birth, key, _ = owner
+    encrypt, hide, chained_to = key.cipher.encrypt, key.hide, before
+    count = len(birth)
+    nonces = urandom(NONCE_BYTES * len(events))
+    made: list[Event] = []
+    for number, event in enumerate(events):
+        seq, at, kind, name, key_text, fence, body, crc, chain = event
+        head = _SEALED_HEAD if kind not in COVERING else _head(event) + SEALED
+        text = key_text.encode("utf-8", "surrogatepass")
+        texts = f"{birth}{kind}{name}".encode("utf-8", "surrogatepass")
+        place = _PLACE.pack(b"e", seq, at, fence, count, len(kind)) + texts + head
+        nonce = nonces[number * NONCE_BYTES : (number + 1) * NONCE_BYTES]
+        sealed = head + nonce + encrypt(nonce, _INSIDE.pack(chain, crc, len(text)) + text + body, place)
+        hidden = hide(key_text)
+        stored_crc = checksum(run, seq, at, kind, name, hidden, fence, sealed)
+        if chain:
+            link_ = link(abs(chained_to) or first_link(birth), stored_crc)
+            chained_to = link_ if chain > 0 else -link_
+        else:
+            chained_to = 0
+        made.append(event_of((seq, at, kind, name, hidden, fence, sealed, stored_crc, chained_to)))
+    return made
 
 
 def open_event(owner: Owner, event: Event) -> Event:
     """The event as it was appended. Raises NotGenuineError."""
     try:
         seq, at, kind, name, hidden, fence, body, _, _ = event
-        cut = body.index(_CUT) + 1
-        start = cut + len(SEALED)
-        if body[cut:start] != SEALED or not is_intact(owner.run, event):
+        start = body.index(_CUT) + 1 + len(SEALED)
+        head = body[:start]
+        if not head.endswith(SEALED) or not is_intact(owner.run, event):
             raise NotGenuineError
-        place = _place(owner.birth, seq, at, kind, name, fence) + body[:cut]
+        texts = f"{owner.birth}{kind}{name}".encode("utf-8", "surrogatepass")
+        place = _PLACE.pack(b"e", seq, at, fence, len(owner.birth), len(kind)) + texts + head
         inside = owner.key.cipher.open(body[start:], place)
         chain, crc, length = _INSIDE.unpack_from(inside)
         end = _INSIDE.size + length
@@ -117,9 +127,3 @@ def _head(event: Event) -> bytes:
     if event.kind not in COVERING:
         return _PLAIN_HEAD
     return b'{"from_seq":%d}\n' % covers_from(event)
-
-
-def _place(birth: str, seq: int, at: float, kind: str, name: str, fence: int) -> bytes:
-    """What an event is and where it stands, as associated data. The lengths keep the texts apart."""
-    texts = f"{birth}{kind}{name}".encode("utf-8", "surrogatepass")
-    return _PLACE.pack(b"e", seq, at, fence, len(birth), len(kind)) + texts

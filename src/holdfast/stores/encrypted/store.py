@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt, StoreError
+from holdfast.limits import APPEND_SIZE_BYTES_MAX
 from holdfast.model.events import Event
 from holdfast.model.store_rows import (
     Append,
@@ -32,7 +33,7 @@ from holdfast.stores.encrypted.keys import StoreKeys, is_blob_name
 from holdfast.stores.encrypted.marker import read_keys, rotate
 from holdfast.stores.encrypted.owners import Owners
 from holdfast.stores.encrypted.seal import NotGenuineError
-from holdfast.stores.encrypted.sealed_events import opened, seal_event
+from holdfast.stores.encrypted.sealed_events import opened, seal_events
 from holdfast.stores.encrypted.sealed_records import RecordSeals
 from holdfast.stores.encrypted.sealed_rows import open_row, seal_row
 from holdfast.stores.encrypted.stored_chains import StoredChains, adopted_batches, replaced
@@ -40,6 +41,8 @@ from holdfast.stores.encrypted.stored_chains import StoredChains, adopted_batche
 if TYPE_CHECKING:
     from holdfast.stores.encrypted.master_key import MasterKey
     from holdfast.stores.port import StorePort
+
+_new = tuple.__new__
 
 
 class EncryptedStore:
@@ -129,64 +132,53 @@ class EncryptedStore:
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        bounds.check_items(items)
-        sealed: list[Append] = []
-        ends: list[int | None] = []
         made: dict[tuple[str, int], int] = {}
         """The stored chains of this batch, by run and seq."""
-        for item in items:
-            run, fence, after_seq, events, blobs, *_ = item
-            owner = self._owners.at_fence(run, fence)
-            if owner is None or owner.fence != fence:
-                self.find_run(run)  # Corrupt if its row is damaged
-                # Refused by the store, in whose words; no run has this fence.
-                sealed.append(item._replace(fence=-1, events=(), blobs=(), consumed=(), hasty=False))
-                ends.append(None)
-                continue
-            chain = made.get((run, after_seq))
-            if chain is None and events:
-                chain = self._chains.at(owner, after_seq)
-            rows = []
-            for event in events:
-                row = seal_event(owner, event, None, chain or 0)
-                rows.append(row)
-                chain = row.chain
-            if rows:
-                made[run, rows[-1].seq] = chain or 0
-            ends.append(chain)
-            sealed.append(
-                item._replace(
-                    events=tuple(rows),
-                    blobs=tuple(map(self._seal_blob, blobs)) if blobs else (),
-                    consumed=self._stored_letters(run, item.consumed),
-                )
-            )
+        sealed = [self._seal_item(item, made) for item in items]
         try:
             outcomes = self.inner.append(sealed)
         except BaseException:
             for item in items:
                 self._chains.forget(item.run)
             raise
-        return [
-            self._noted(item, outcome, end) for item, outcome, end in zip(items, outcomes, ends, strict=True)
-        ]
+        return [self._noted(*one) for one in zip(items, sealed, outcomes, strict=True)]
 
-    def _noted(self, item: Append, outcome: AppendOutcome, end: int | None) -> AppendOutcome:
+    def _seal_item(self, item: Append, made: dict[tuple[str, int], int]) -> Append:
+        """The item as the store below gets it. Raises TooLarge; Corrupt for a run whose row is damaged."""
+        run, fence, after_seq, events, blobs, consumed, status, synced, hasty = item
+        # What sealing adds is allowed below, so the size is checked here; all else is checked there.
+        if blobs or sum([len(event[6]) for event in events]) > APPEND_SIZE_BYTES_MAX:
+            bounds.check_item(item)
+        owner = self._owners.at_fence(run, fence)
+        if owner is None or owner.fence != fence:
+            self.find_run(run)
+            # Refused by the store, in its words; no run has this fence.
+            return item._replace(fence=-1, events=(), blobs=(), consumed=(), hasty=False)
+        if events:
+            before = made.get((run, after_seq)) if made else None
+            if before is None:
+                before = self._chains.at(owner, after_seq)
+            events = tuple(seal_events(owner, events, before))
+            made[run, events[-1][0]] = events[-1][8]
+        if blobs:
+            blobs = tuple(map(self._seal_blob, blobs))
+        if consumed:
+            space = inbox_space(run)
+            consumed = tuple(self._records.stored_key(space, letter) for letter in consumed)
+        return _new(Append, (run, fence, after_seq, events, blobs, consumed, status, synced, hasty))
+
+    def _noted(self, item: Append, sealed: Append, outcome: AppendOutcome) -> AppendOutcome:
         """The outcome in terms of the plain item; the chain behind it is remembered."""
         if isinstance(outcome, Appended):
-            if item.events and end is not None:
-                self._chains.note(item.run, item.fence, item.events[-1].seq, end)
+            if sealed.events:
+                last = sealed.events[-1]
+                self._chains.note(item.run, item.fence, last.seq, last.chain)
             return outcome
         self._forget(item.run)
         if outcome.missing:
             named = {self._keys.blob_name(blob.address): blob.address for blob in item.blobs}
             return outcome._replace(missing=tuple(named.get(name, name) for name in outcome.missing))
         return outcome
-
-    def _stored_letters(self, run: str, letters: tuple[str, ...]) -> tuple[str, ...]:
-        if not letters:
-            return ()
-        return tuple(self._records.stored_key(inbox_space(run), letter) for letter in letters)
 
     def read_events(
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
@@ -239,7 +231,7 @@ class EncryptedStore:
         owner, other = self._owners.read(run), self._owners.read(of)
         assert owner is not None, f"{run} was found"
         copied = copy.revision
-        for after_seq, events in adopted_batches(self.inner, self._chains, copy, other, owner):
+        for after_seq, events in adopted_batches(self.inner, self._chains, row, copy, other, owner):
             if not self.inner.replace_events(
                 of,
                 fence=copy.lease.fence,

@@ -12,7 +12,7 @@ from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, EVENT_PAGE
 from holdfast.model.events import Event, anchor
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.encrypted.seal import NotGenuineError
-from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_event
+from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_events
 
 if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
@@ -73,29 +73,49 @@ def replaced(
         if stored is not None and _opens_to(owner, stored, event):
             made.append(stored)
             continue
-        before = made[-1].chain if made else 0
-        made.append(seal_event(owner, event, None if stored is None else anchor(stored.chain), before))
+        (sealed,) = seal_events(owner, (event,), made[-1].chain if made else 0)
+        if event.chain and stored is not None:
+            sealed = sealed._replace(chain=anchor(stored.chain))
+        made.append(sealed)
     return made
 
 
 def adopted_batches(
-    inner: "StorePort", chains: StoredChains, copy: RunRow, other: Owner | None, owner: Owner
+    inner: "StorePort", chains: StoredChains, row: RunRow, copy: RunRow, other: Owner | None, owner: Owner
 ) -> Iterator[tuple[int, list[Event]]]:
-    """The events of a copy, sealed for the run that adopts them: batches, each after a seq."""
+    """The events of a copy, sealed for the run that adopts them: batches, each after a seq.
+
+    The run's own events stay bit for bit, because its forks are chained to them; and the anchor before them keeps
+    the stored chain that it has in the origin's journal.
+    """
     before = chains.read(copy.run, copy.origin_seq)
     after_seq = copy.origin_seq
     batch: list[Event] = []
     size = 0
+    own = _own_events(inner, row)
     for event in _opened(inner, copy, other, owner):
         if batch and (len(batch) == APPEND_EVENTS_MAX or size + len(event.body) > APPEND_SIZE_BYTES_MAX):
             yield after_seq, batch
             after_seq, batch, size = batch[-1].seq, [], 0
-        sealed = seal_event(owner, event, None, before)
-        before = sealed.chain
+        mine = next(own, None) if event.seq > row.origin_seq else None
+        if mine is not None and mine.seq == event.seq and _opens_to(owner, mine, event):
+            sealed = mine
+        else:
+            (sealed,) = seal_events(owner, (event,), before)
+            if event.chain < 0 and event.seq <= row.origin_seq:
+                sealed = sealed._replace(chain=anchor(chains.read(row.run, event.seq)))
         batch.append(sealed)
+        before = sealed.chain
         size += len(event.body)
     if batch:
         yield after_seq, batch
+
+
+def _own_events(inner: "StorePort", row: RunRow) -> Iterator[Event]:
+    after_seq = row.origin_seq
+    while page := inner.read_events(row.run, after_seq=after_seq, limit=APPEND_EVENTS_MAX):
+        yield from page
+        after_seq = page[-1].seq
 
 
 def _opened(inner: "StorePort", copy: RunRow, other: Owner | None, owner: Owner) -> Iterator[Event]:
