@@ -17,7 +17,7 @@ from holdfast.model.store_rows import RunRow, Status
 
 MAIN: Final = "main"
 WRITES_MAX: Final = {
-    "read": 2, "fails": 2, "pay": 3, "transfer": 3, "post": 3, "ask": 4, "nap": 3, "send": 8, "promise": 16,
+    "read": 2, "fails": 2, "pay": 4, "transfer": 5, "post": 3, "ask": 4, "nap": 3, "send": 8, "promise": 16,
 }  # fmt: skip
 """How many writes an operation may need where nothing goes wrong, however long the history is. Replayed, it needs none."""
 EFFECTS: Final = frozenset({"pay", "transfer", "post"})
@@ -39,7 +39,7 @@ class Branch:
     acked: dict[int, tuple[Any, float]] = field(default_factory=dict)
     """By operation: the value that the program was given, and the event up to which it is recorded."""
     answered: dict[int, str] = field(default_factory=dict)
-    resolved: set[str] = field(default_factory=set)
+    resolved: set[tuple[str, str]] = field(default_factory=set)
     """Keys of the steps in doubt that a person has said are done."""
     state_n: int = 0
     """How far the last acknowledged state is."""
@@ -105,8 +105,11 @@ class Simulation:
             and row.status not in {Status.SEALED, Status.IMPORTING}
         ]
 
-    def add(self, branch: Branch) -> Branch:
-        return self.branches.setdefault((branch.store, branch.run), branch)
+    def add(self, branch: Branch) -> None:
+        """Note a branch, unless its run is there: then a task that was cut off, and is repeated, has made it."""
+        row = self.row(branch.store, branch.run)
+        if row is None or row.status == Status.IMPORTING or (branch.store, branch.run) not in self.branches:
+            self.branches[branch.store, branch.run] = branch
 
     def new_name(self) -> str:
         self.names += 1

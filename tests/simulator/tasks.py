@@ -47,7 +47,7 @@ class Tasks:
         except holdfast.AwaitingAnswer as waits:
             end = self._asked_again(branch, waits)
         except holdfast.StepInDoubt as doubt:
-            if doubt.key in branch.resolved:
+            if (doubt.run, doubt.key) in branch.resolved:
                 self.sim.broken.append(f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again")
             end = "in doubt"
         except (*REFUSED, StopSignal) as refused:
@@ -175,7 +175,7 @@ class Tasks:
                     store.resolve(run, doubt.key, "retry")
                 else:
                     store.resolve(run, doubt.key, "done", value=receipt)
-                    branch.resolved.add(doubt.key)
+                    branch.resolved.add((run, doubt.key))
 
     def _clear_out(self, process: Process, branch: Branch) -> None:
         """A careful person makes sure that no process works at the run before its effects are decided about."""
