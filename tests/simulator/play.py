@@ -2,8 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -12,13 +11,12 @@ from unittest.mock import patch
 
 from tests.simulator.machine import Fault, Process
 from tests.simulator.programs import RECEIVER, Maker, use
-from tests.simulator.script import TASKS, Line, Script, theme_of
+from tests.simulator.script import PROCESSES, TASKS, Line, Script, theme_of
 from tests.simulator.simulation import MAIN, Branch, Simulation
 from tests.simulator.tasks import Tasks
 
 from holdfast.engine.drift import guard, program
 from holdfast.engine.journal import journal
-from holdfast.errors import HoldfastError
 
 ROUNDS_MAX: Final = 25
 FAULTS: Final[tuple[tuple[Fault | None, ...], ...]] = (
@@ -62,8 +60,9 @@ class Playing:
         self.tasks = Tasks(self.sim, directory)
         random = Random(script.seed)
         self._maker = Maker(random, with_messages=theme_of(script.seed).with_messages)
-        for number in range(random.randint(6, 14)):
+        for number in range(random.randint(12, 30)):
             self.sim.add(Branch(MAIN, f"r{number}", self._maker.program()))
+        self._roots = [*self.sim.branches.values()]
         for branch in self.sim.branches.values():
             for op in (*branch.program.ops, *(inner for op in branch.program.ops for inner in op.body)):
                 if random.random() < 0.25:
@@ -108,17 +107,36 @@ class Playing:
                 process.is_stopped = False
             elif line.verb == "fault":
                 process.faults = [*FAULTS[line.a % len(FAULTS)]]
+            elif line.verb == "takeover":
+                self._take_over(process, line)
             elif not process.is_stopped:
                 if line.verb in TASKS and not process.is_busy:
                     self._begin(process, line.verb, self._branch(line.place), line.a, line.b)
                 process.go(line.calls)
+
+    def _take_over(self, holder: Process, line: Line) -> None:
+        """A process is stopped in the middle of its work, another one goes on with it, and the first one wakes."""
+        machine = self.sim.machine
+        here = self.sim.at.get(holder.owner)
+        others = [one for one in PROCESSES if one != holder.name]
+        other = machine.process(others[line.b % 2], 1 if others[line.b % 2] == "c" else 0)
+        if here is None or not holder.is_busy or other.is_busy:
+            return
+        machine.counts["takeovers"] += 1
+        holder.is_stopped = True
+        machine.pass_time(31.0)
+        other.is_stopped = False
+        self._begin(other, "enter", here[0], line.a, line.b)
+        other.go(line.calls)
+        holder.is_stopped = False
+        holder.go(line.b % 21)
 
     def _begin(self, process: Process, what: str, branch: Branch, a: int, b: int) -> None:
         process.begin(lambda: self.tasks.run(process, what, branch, a, b))
 
     def _branch(self, place: int) -> Branch:
         begun = self.sim.places()
-        fresh = [one for one in self.sim.branches.values() if self.sim.row(one.store, one.run) is None and one.run[0] == "r"]
+        fresh = [one for one in self._roots if self.sim.row(MAIN, one.run) is None]
         found = [*begun, *fresh[:2]]
         return found[place % len(found)]
 
@@ -158,13 +176,12 @@ class Playing:
 
     def _take_up_again(self) -> None:
         """Moves and handoffs that were interrupted are repeated."""
-        for (store, run), path in self.tasks.parcels.items():
+        for store, run in self.tasks.parcels:
             row = self.sim.row(f"{store}+", run)
             if row is None or row.status == "importing":
-                del path
                 self._work("z", "move", self.sim.branches[store, run], 0, 0)
         for (store, run), name in self.tasks.handed.items():
-            if self.sim.row(store, name) is None or self.sim.row(store, name).status == "importing":
+            if (row := self.sim.row(store, name)) is None or not row.head:
                 self._work("z", "handoff", self.sim.branches[store, run], 0, 0)
 
     def _finish(self, branch: Branch) -> None:
@@ -200,7 +217,7 @@ class Playing:
         self._check_messages()
         for name in [*sim.machine.disks]:
             store = sim.machine.process("z").store(name)
-            for found in _asked(store.examine):
+            for found in store.examine():
                 if found.verdict == "failure":
                     sim.broken.append(f"{name}: {found.text}")
 
@@ -217,7 +234,3 @@ class Playing:
                 if op.kind == "send" and op.uid in sim.sent:
                     if got[op.uid] == 0 or (branch.is_whole and got[op.uid] != 1):
                         sim.broken.append(f"message {op.uid} of {branch.run} arrived {got[op.uid]} times")
-
-
-def _asked(ask):
-    return ask()

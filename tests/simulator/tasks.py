@@ -4,9 +4,10 @@ Each task may be killed, stopped or refused at any of its port calls. What it wo
 begins, as far as it weakens a promise, and afterwards as far as it makes a new one.
 """
 
+import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from tests.simulator.machine import Process
 from tests.simulator.programs import RECEIVER
@@ -19,6 +20,8 @@ from holdfast.model.event_fields import fields_of
 
 REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse)
 """How a task may end, by name; everything else is a defect."""
+FORK_WRITES_MAX: Final = 8
+"""However long the history is."""
 
 
 class Tasks:
@@ -52,6 +55,10 @@ class Tasks:
             end = "in doubt"
         except (*REFUSED, StopSignal) as refused:
             end = type(refused).__name__
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self.sim.broken.append(f"{process.story} raised {error!r} at {where.name}")
+            end = "raised"
         process.story += f" ({end})"
         process.machine.counts[f"end {end}"] += 1
         process.machine.trace(process.story)
@@ -198,10 +205,3 @@ class Tasks:
         """An event of this run, any of them; 0 if it has none."""
         events = self.sim.machine.disk(branch.store).tables.events.get(branch.run, [])
         return events[a % len(events)].seq if events else 0
-
-
-FORK_WRITES_MAX = 8
-
-
-def describe(value: Any) -> str:
-    return repr(value)
