@@ -5,7 +5,7 @@ nothing would make a test pass for the wrong reason.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -26,7 +26,17 @@ def the_fence_is_not_checked() -> Any:
         row = self.runs.get(item.run)
         return real(self, item if row is None else item._replace(fence=row.lease.fence))
 
-    return patch.object(in_memory_rows.MemoryTables, "append", append)
+    found = journal.Journal._reread
+
+    def reread(self: Any) -> int:
+        head = found(self)
+        self.lost = None
+        return head
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(in_memory_rows.MemoryTables, "append", append))
+    stack.enter_context(patch.object(journal.Journal, "_reread", reread))
+    return stack
 
 
 def outcomes_are_only_flushed() -> Any:
@@ -76,8 +86,8 @@ def letters_are_dropped() -> Any:
 
 def forks_forget_later_effects() -> Any:
     """A fork does not hear of what its origin did behind the point."""
-    assert callable(fork.all_entries_behind)
-    return patch.object(fork, "all_entries_behind", lambda *_: ([], fork.children_at(*_)))
+    real = fork.all_entries_behind
+    return patch.object(fork, "all_entries_behind", lambda *where: ([], real(*where)[1]))
 
 
 def rewinds_forget_later_effects() -> Any:

@@ -23,6 +23,7 @@ FAULTS: Final[tuple[tuple[Fault | None, ...], ...]] = (
     ("before",), ("after",), ("late",), (None, "after"), (None, None, "after"), (None, "before", "before"), (None, "late"),
     ("before", "before", "before"), (None, None, None, "after", "before"),
 )  # fmt: skip
+CALLS_TO_EFFECT: Final = 30
 TIMES_S: Final = (1.0, 5.0, 13.0, 31.0, 100.0)
 
 
@@ -123,6 +124,10 @@ class Playing:
         if here is None or not holder.is_busy or other.is_busy:
             return
         machine.counts["takeovers"] += 1
+        for _ in range(line.a % CALLS_TO_EFFECT):  # often where it hurts: in the middle of an effect
+            if holder in self.sim.in_flight.values() or not holder.is_busy:
+                break
+            holder.go(0)
         holder.is_stopped = True
         machine.pass_time(31.0)
         other.is_stopped = False

@@ -53,11 +53,11 @@ def theme_of(seed: int) -> Theme:
     """Seeds differ in what happens in them, not only in its order."""
     weights = {
         "enter": 34, "go": 22, "people": 9, "fork": 4, "rewind": 3, "prune": 2, "edit": 3, "kill": 7, "stop": 3, "wake": 3,
-        "fault": 5, "power": 2, "time": 5, "receive": 2, "move": 0, "handoff": 1, "takeover": 2,
+        "fault": 5, "power": 2, "time": 5, "receive": 2, "move": 0, "handoff": 1, "takeover": 4,
     }  # fmt: skip
     kind = seed % 5
     if kind == 1:
-        weights |= {"stop": 5, "wake": 5, "takeover": 9, "kill": 3}
+        weights |= {"stop": 5, "wake": 5, "takeover": 14, "kill": 3}
     elif kind == 2:
         weights |= {"fault": 14, "power": 5}
     elif kind == 3:

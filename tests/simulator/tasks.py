@@ -15,10 +15,10 @@ from tests.simulator.simulation import MAIN, Branch, Simulation, Stop
 
 import holdfast
 from holdfast import Retention
-from holdfast.errors import ChildFailed, Diverged, EffectUnclaimed, Misuse, RunRefused, StopSignal, StoreUnavailable
+from holdfast.errors import ChildFailed, Diverged, EffectUnclaimed, ExportError, Misuse, RunRefused, StopSignal, StoreUnavailable
 from holdfast.model.event_fields import fields_of
 
-REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse)
+REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
 """How a task may end, by name; everything else is a defect."""
 FORK_WRITES_MAX: Final = 8
 """However long the history is."""
