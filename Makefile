@@ -29,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings simulate clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -106,6 +106,9 @@ crossings: .venv/.dev  ## every operation at every event of every program, kille
 	HOLDFAST_CROSSINGS_ALL=1 $(PYTEST) -q tests/crossings/test_matrix.py tests/crossings/test_kills.py
 	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
 	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
+
+simulate: .venv/.dev  ## ten thousand seeds of the simulator: processes, power, faults, people and code changes in one process; an hour of a core
+	$(BIN)/python -W ignore -m tests.simulator --seeds 0:10000 --jobs $(WORKERS)
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench

@@ -118,10 +118,13 @@ class Playing:
     def _take_over(self, holder: Process, line: Line) -> None:
         """A process is stopped in the middle of its work, another one goes on with it, and the first one wakes."""
         machine = self.sim.machine
-        here = self.sim.at.get(holder.owner)
+        self._put_to_work(holder, line)
         others = [one for one in PROCESSES if one != holder.name]
         other = machine.process(others[line.b % 2], 1 if others[line.b % 2] == "c" else 0)
-        if here is None or not holder.is_busy or other.is_busy:
+        other.is_stopped = False
+        other.go()
+        here = self.sim.at.get(holder.owner)
+        if here is None or not holder.is_busy:
             return
         machine.counts["takeovers"] += 1
         for _ in range(line.a % CALLS_TO_EFFECT):  # often where it hurts: in the middle of an effect
@@ -130,11 +133,17 @@ class Playing:
             holder.go(0)
         holder.is_stopped = True
         machine.pass_time(31.0)
-        other.is_stopped = False
         self._begin(other, "enter", here[0], line.a, line.b)
         other.go(line.calls)
         holder.is_stopped = False
         holder.go(line.b % 21)
+
+    def _put_to_work(self, process: Process, line: Line) -> None:
+        """Let it be in the middle of something: what is idle has nothing to lose."""
+        process.is_stopped = False
+        if not process.is_busy:
+            self._begin(process, "enter", self._branch(line.place), line.a, line.b)
+        process.go(line.calls % 15)
 
     def _begin(self, process: Process, what: str, branch: Branch, a: int, b: int) -> None:
         process.begin(lambda: self.tasks.run(process, what, branch, a, b))
@@ -148,6 +157,8 @@ class Playing:
     def _cut_power(self, line: Line) -> None:
         """The host of the stores loses its power; a process elsewhere lives on, and its next call fails."""
         machine = self.sim.machine
+        if line.process != "c":
+            self._put_to_work(machine.process(line.process), line)
         machine.kill_all(host=0)
         machine.late.clear()
         for disk in machine.disks.values():

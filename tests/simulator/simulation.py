@@ -244,7 +244,8 @@ class Simulation:
                 journal = run._held.journal
                 in_child = "/" in run.id
                 assert journal is not None
-                branch.acked[op.uid] = (value, float("inf") if in_child else journal.head)
+                seq = float("inf") if in_child else journal.head
+                branch.acked[op.uid] = (value, min(seq, branch.acked.get(op.uid, (None, seq))[1]))
                 if op.kind == "child":
                     for inner in op.body:  # as much as the child itself
                         branch.acked[inner.uid] = (branch.acked.get(inner.uid, (None, 0))[0], journal.head)

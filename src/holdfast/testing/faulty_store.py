@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from holdfast.api.store.store import Store
 from holdfast.clock import Clock
-from holdfast.engine.run.store_session import session_of
 from holdfast.errors import StoreError, StoreUnavailable
 from holdfast.limits import LEASE_S
 from holdfast.model.named_tuple import NamedTuple
@@ -102,6 +101,4 @@ def faulty_store(
 ) -> tuple[Store, FaultyStore]:
     """A store for ``holdfast.run(…, store=…)``, and its faults. ``clock`` is the time that its runs read."""
     faults = FaultyStore(open_store(url))
-    lease_s = lease_s_of(url) or LEASE_S
-    session_of(faults, clock=clock, lease_s=lease_s)
-    return Store(faults, lease_s=lease_s), faults
+    return Store(faults, lease_s=lease_s_of(url) or LEASE_S, clock=clock), faults
