@@ -50,7 +50,10 @@ def find_plants(seeds: Iterable[int]) -> int:
     for name in PLANTS:
         found = next(((seed, end) for seed in seeds if (end := played(seed, name)[1]).broken), None)
         missed += found is None
-        print(f"{name}: " + ("not found" if found is None else f"seed {found[0]}: {found[1].broken[0]}"), flush=True)
+        print(
+            f"{name}: " + ("not found" if found is None else f"seed {found[0]}: {found[1].broken[0]}"),
+            flush=True,
+        )
     return missed
 
 
@@ -77,8 +80,14 @@ def main() -> int:
                 script, text = shortened(seed, given.plant)
                 print(f"in {len(script.lines)} lines: {text}\n{script}", flush=True)
     passed_s = time.process_time() - began
-    print(", ".join(f"{number:,} {what}" for what, number in sorted(total.items()) if not what.startswith("end ")))
-    print(f"{len(seeds):,} seeds, {60 * len(seeds) / passed_s:,.0f} a minute of one core; failed: {failed or 'none'}")
+    print(
+        ", ".join(
+            f"{number:,} {what}" for what, number in sorted(total.items()) if not what.startswith("end ")
+        )
+    )
+    print(
+        f"{len(seeds):,} seeds, {60 * len(seeds) / passed_s:,.0f} a minute of one core; failed: {failed or 'none'}"
+    )
     return 1 if failed else 0
 
 

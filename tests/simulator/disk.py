@@ -85,9 +85,7 @@ class Disk:
             now, by = self.holder(run)
             self.broken.append(f"{verb} of {owner} to {run} under fence {fence} was accepted; {by} has {now}")
 
-    def _undo_of(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Callable[[], None] | None:
+    def _undo_of(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None] | None:
         """How to take the write back; None if it is synced."""
         tables = self.tables
         if name == "append" and not any(item.synced for item in args[0]):

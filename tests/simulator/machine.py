@@ -168,7 +168,7 @@ class Process:
                     task()
             except Killed:
                 pass
-            except BaseException as error:  # noqa: BLE001 - raised where the turn was given
+            except BaseException as error:
                 self._failure = error
             self._thread = None
             self._given_back.release()
@@ -257,7 +257,10 @@ class Machine:
         """One line of the trace."""
         self.counts["port calls"] += 1
         if verb == "append":
-            told = [(item.run, item.fence, item.events[-1][:4] if item.events else (), item.status) for item in args[0]]
+            told = [
+                (item.run, item.fence, item.events[-1][:4] if item.events else (), item.status)
+                for item in args[0]
+            ]
             chain = [item.events[-1].chain for item in args[0] if item.events]
             line = f"{process.owner} {verb} {told} {chain}"
         else:

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from tests.simulator.machine import Fault, Process
 from tests.simulator.programs import RECEIVER, Maker, use
 from tests.simulator.script import PROCESSES, TASKS, Line, Script, theme_of
-from tests.simulator.simulation import MAIN, Branch, Simulation
+from tests.simulator.simulation import EFFECTS, MAIN, Branch, Simulation
 from tests.simulator.tasks import Tasks
 
 from holdfast.engine.drift import guard, program
@@ -44,7 +44,9 @@ def play(script: Script) -> Played:
         stack.enter_context(patch.object(guard, "modules", sim.modules))
         stack.enter_context(patch.object(program, "modules", sim.modules))
         stack.enter_context(patch.object(os, "urandom", sim.machine.random_bytes))
-        stack.enter_context(patch.object(journal, "watch", lambda _: None))  # its thread would look at a real clock
+        stack.enter_context(
+            patch.object(journal, "watch", lambda _: None)
+        )  # its thread would look at a real clock
         try:
             playing.go()
         finally:
@@ -65,9 +67,10 @@ class Playing:
             self.sim.add(Branch(MAIN, f"r{number}", self._maker.program()))
         self._roots = [*self.sim.branches.values()]
         for branch in self.sim.branches.values():
-            for op in (*branch.program.ops, *(inner for op in branch.program.ops for inner in op.body)):
-                if random.random() < 0.25:
-                    self.sim.modes[op.uid] = random.choice(["before", "after"])
+            for op in branch.program.ops:
+                for each in (op, *op.body):
+                    if random.random() < 0.25:
+                        self.sim.modes[each.uid] = random.choice(["before", "after"])
 
     @property
     def broken(self) -> list[str]:
@@ -184,7 +187,7 @@ class Playing:
                 self._finish(branch)
                 if self.broken:
                     return
-        for branch in self.sim.places()[:: 2]:
+        for branch in self.sim.places()[::2]:
             if branch.run != RECEIVER:
                 self._work("z", "finish", branch, 0, 0)  # once more: it only replays
         self._work("z", "receive", self._branch(0), 0, 0)
@@ -222,14 +225,14 @@ class Playing:
     def _check_ends(self) -> None:
         """Every effect of a finished program has happened; every message arrived once; every store is sound."""
         sim = self.sim
+        made = {*sim.made.values()}
         for branch in sim.places():
             if branch.run == RECEIVER:
                 continue
             for op in branch.program.ops:
                 for each in (op, *op.body):
-                    if each.kind in {"pay", "transfer", "post"} and each.uid not in branch.known:
-                        if branch.is_whole or each.uid not in sim.made.values():
-                            sim.broken.append(f"{each.kind} {each.uid} of {branch.run} was left out")
+                    if each.kind in EFFECTS and each.uid not in made:
+                        sim.broken.append(f"{each.kind} {each.uid} of {branch.run} was left out")
         self._check_messages()
         for name in [*sim.machine.disks]:
             store = sim.machine.process("z").store(name)
@@ -247,6 +250,6 @@ class Playing:
         )
         for branch in sim.places():
             for op in branch.program.ops:
-                if op.kind == "send" and op.uid in sim.sent:
-                    if got[op.uid] == 0 or (branch.is_whole and got[op.uid] != 1):
-                        sim.broken.append(f"message {op.uid} of {branch.run} arrived {got[op.uid]} times")
+                is_wrong = got[op.uid] == 0 or (branch.is_whole and got[op.uid] != 1)
+                if op.kind == "send" and op.uid in sim.sent and is_wrong:
+                    sim.broken.append(f"message {op.uid} of {branch.run} arrived {got[op.uid]} times")

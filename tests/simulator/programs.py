@@ -131,7 +131,7 @@ def child(run: holdfast.Run, uid: int) -> Any:
     return simulation.execute(run, branch, branch.program.find(uid).body)
 
 
-def call(run: holdfast.Run, op: Op) -> Any:  # noqa: PLR0911 - one line a kind
+def call(run: holdfast.Run, op: Op) -> Any:
     """Make the call of an operation; its value."""
     if op.kind == "read":
         return run.step("look", look, op.arg)

@@ -25,7 +25,14 @@ class Line(NamedTuple):
     """How many port calls the process may make before another one gets its turn."""
 
     def __str__(self) -> str:
-        told = [self.verb, self.process, f"place={self.place}", f"a={self.a}", f"b={self.b}", f"calls={self.calls}"]
+        told = [
+            self.verb,
+            self.process,
+            f"place={self.place}",
+            f"a={self.a}",
+            f"b={self.b}",
+            f"calls={self.calls}",
+        ]
         return " ".join(part for part in told if part and not part.endswith("=0"))
 
 
@@ -78,6 +85,13 @@ def script_of(seed: int) -> Script:
         calls = random.choice([0, 1, 2, 3, 5, 8, 13, 21, 34, 1_000, 1_000])
         process = random.choice(PROCESSES)
         lines.append(
-            Line(verb, process, random.randrange(1_000), random.randrange(1_000), random.randrange(1_000), calls)
+            Line(
+                verb,
+                process,
+                random.randrange(1_000),
+                random.randrange(1_000),
+                random.randrange(1_000),
+                calls,
+            )
         )
     return Script(seed, tuple(lines))

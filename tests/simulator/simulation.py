@@ -47,7 +47,9 @@ class Branch:
     """Whether it has its own history only: no other branch has sent its messages, too."""
     before_rewind: "Branch | None" = None
 
-    def copy(self, run: str, *, upto_seq: float, store: str = "", minus: frozenset[int] = frozenset()) -> "Branch":
+    def copy(
+        self, run: str, *, upto_seq: float, store: str = "", minus: frozenset[int] = frozenset()
+    ) -> "Branch":
         """A branch that begins with the history up to an event, and has heard of what came behind."""
         acked = {uid: (value, seq) for uid, (value, seq) in self.acked.items() if seq <= upto_seq}
         return Branch(store or self.store, run, self.program, self.known - minus, acked, is_whole=False)
@@ -121,11 +123,17 @@ class Simulation:
             for row in [*disk.tables.runs.values()]:
                 if "/" in row.run or (name, row.run) in self.branches:
                     continue
-                of = [one for one in self.branches.values() if one.store == name and row.run.startswith(one.run)]
+                of = [
+                    one for one in self.branches.values() if one.store == name and row.run.startswith(one.run)
+                ]
                 rewound = max(of, key=lambda one: len(one.run), default=None)
                 if rewound is not None and rewound.before_rewind is not None:
                     before = rewound.before_rewind
-                    self.add(Branch(name, row.run, before.program, {*before.known}, {**before.acked}, is_whole=False))
+                    self.add(
+                        Branch(
+                            name, row.run, before.program, {*before.known}, {**before.acked}, is_whole=False
+                        )
+                    )
 
     # -- the world outside ---------------------------------------------------------------------------------------------
 
@@ -163,7 +171,9 @@ class Simulation:
         del what
         other = self.in_flight.get(key)
         if other is not None and other is not self.process and not other.is_dead:
-            self.broken.append(f"{op.kind} {op.uid} of {branch.run} is made again while {other.owner} may still make it")
+            self.broken.append(
+                f"{op.kind} {op.uid} of {branch.run} is made again while {other.owner} may still make it"
+            )
         self.in_flight[key] = self.process
         self.process.turn()
         mode = self.modes.pop(op.uid, "")
@@ -226,7 +236,9 @@ class Simulation:
 
     def _check_state(self, branch: Branch, run: holdfast.Run, state: dict[str, Any]) -> None:
         if self._is_held(branch, run) and state["n"] < branch.state_n:
-            self.broken.append(f"{branch.run} had saved its state at {branch.state_n}, and restores {state['n']}")
+            self.broken.append(
+                f"{branch.run} had saved its state at {branch.state_n}, and restores {state['n']}"
+            )
         for op, value in zip(branch.program.ops, state["given"], strict=False):
             self._check_value(branch, run, op, value)
 
@@ -236,7 +248,11 @@ class Simulation:
         outer = self.at.get(process.owner)
         for op in ops:
             self.at[process.owner] = (branch, op, run)
-            was_acked, writes, process.slept = self._is_finished(branch, op), process.writes, bool(process.faults)
+            was_acked, writes, process.slept = (
+                self._is_finished(branch, op),
+                process.writes,
+                bool(process.faults),
+            )
             value = call(run, op)
             self._check_value(branch, run, op, value)
             if self._is_held(branch, run):
@@ -270,7 +286,9 @@ class Simulation:
         if op.kind in EFFECTS and self.made.get(value) != op.uid:
             self.broken.append(f"{op.kind} {op.uid} of {branch.run} gave {value!r}: that did not happen")
         if op.kind == "read" and value != f"{op.arg} of {op.uid}":
-            self.broken.append(f"{op.kind} {op.uid} of {branch.run} gave {value!r}, the value of another call")
+            self.broken.append(
+                f"{op.kind} {op.uid} of {branch.run} gave {value!r}, the value of another call"
+            )
         if op.kind == "ask" and branch.answered.get(op.uid, value) != value:
             self.broken.append(f"question {op.uid} of {branch.run} was answered otherwise than {value!r}")
 

@@ -15,7 +15,16 @@ from tests.simulator.simulation import MAIN, Branch, Simulation, Stop
 
 import holdfast
 from holdfast import Retention
-from holdfast.errors import ChildFailed, Diverged, EffectUnclaimed, ExportError, Misuse, RunRefused, StopSignal, StoreUnavailable
+from holdfast.errors import (
+    ChildFailed,
+    Diverged,
+    EffectUnclaimed,
+    ExportError,
+    Misuse,
+    RunRefused,
+    StopSignal,
+    StoreUnavailable,
+)
 from holdfast.model.event_fields import fields_of
 
 REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
@@ -51,7 +60,9 @@ class Tasks:
             end = self._asked_again(branch, waits)
         except holdfast.StepInDoubt as doubt:
             if (doubt.run, doubt.key) in branch.resolved:
-                self.sim.broken.append(f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again")
+                self.sim.broken.append(
+                    f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again"
+                )
             end = "in doubt"
         except (*REFUSED, StopSignal) as refused:
             end = type(refused).__name__
@@ -106,7 +117,9 @@ class Tasks:
         branch.before_rewind = kept
         self._weaken(branch, seq)
         rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
-        self.sim.add(Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False))
+        self.sim.add(
+            Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False)
+        )
 
     def prune(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
         process.store(branch.store).prune(branch.run, policy=Retention(compact_events=1))

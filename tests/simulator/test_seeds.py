@@ -21,7 +21,9 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_every_promise_is_kept(first: int) -> None:
     """``python -m tests.simulator --seeds N`` plays the one that failed, makes it short and prints it."""
-    broken = {seed: found for seed in range(first, first + PER_TEST) if (found := play(script_of(seed)).broken)}
+    broken = {
+        seed: found for seed in range(first, first + PER_TEST) if (found := play(script_of(seed)).broken)
+    }
     assert not broken
 
 

@@ -201,7 +201,12 @@ class CrashMatrix:
 
         script = Path(agent_runner.__file__)
         told = (*where_is(agent.fn), json.dumps(arguments))
-        options: dict[str, Any] = {"settle": settle, "every": every, "again_every": again_every, "start": start}
+        options: dict[str, Any] = {
+            "settle": settle,
+            "every": every,
+            "again_every": again_every,
+            "start": start,
+        }
         return self.walk(script, *told, check=compare, **options)
 
     def case(

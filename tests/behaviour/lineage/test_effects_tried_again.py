@@ -29,7 +29,7 @@ def _payments() -> tuple[list[str], Callable[..., Any]]:
 def _work(store: holdfast.Store, run: str, pay: Callable[..., Any]) -> None:
     """Attempts until one gets past the payment."""
     for _ in range(3):
-        with pytest.raises((ConnectionError, RuntimeError)) as stopped, holdfast.run(run, store=store):  # noqa: PT012 - its end
+        with pytest.raises((ConnectionError, RuntimeError)) as stopped, holdfast.run(run, store=store):
             assert pay(5) == "receipt 1 for 5"
             raise RuntimeError("the attempt ends, and the run goes on")
         if stopped.type is RuntimeError:

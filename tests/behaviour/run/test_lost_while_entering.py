@@ -35,7 +35,7 @@ class _Stopped(Relay):
 def test_it_is_told_that_the_lease_is_lost_and_not_that_the_store_is_damaged() -> None:
     """Found by the simulator: it was ``Corrupt``, and a doctor would have found nothing."""
     name = uuid4().hex
-    with pytest.raises(RuntimeError), holdfast.run("r", store=f"memory://{name}") as run:  # noqa: PT012 - its end
+    with pytest.raises(RuntimeError), holdfast.run("r", store=f"memory://{name}") as run:
         run.step("see", len, "ab")
         raise RuntimeError("the attempt ends")
     with (

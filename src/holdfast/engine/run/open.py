@@ -399,7 +399,9 @@ def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> Non
     last = view.last
     if last is not None and last.chain and last.seq > row.origin_seq and last.fence > lease.fence:
         now = store.find_run(row.run, damaged=True)
-        if now is not None and now.lease.fence >= last.fence:  # we were stopped between the lease and the events
+        if (
+            now is not None and now.lease.fence >= last.fence
+        ):  # we were stopped between the lease and the events
             fences_now = {"fence_now": now.lease.fence, "fence": lease.fence}
             raise LeaseLost(run=row.run, owner=owner_name(now.lease.owner), head=last.seq, **fences_now)
         fences = f"is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
