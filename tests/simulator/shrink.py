@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.simulator.script import Script
 
-PLAYS_MAX: Final = 600
+PLAYS_MAX: Final = 300
 
 
 def shrink(script: Script, fails: Callable[[Script], bool], plays_max: int = PLAYS_MAX) -> Script:

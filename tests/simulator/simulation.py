@@ -46,6 +46,8 @@ class Branch:
     is_whole: bool = True
     """Whether it has its own history only: no other branch has sent its messages, too."""
     before_rewind: "Branch | None" = None
+    is_rewound: bool = False
+    """Whether a rewind is under way: what is acknowledged until it has the lease may be taken back by it."""
 
     def copy(
         self, run: str, *, upto_seq: float, store: str = "", minus: frozenset[int] = frozenset()
@@ -73,6 +75,8 @@ class Simulation:
         self.in_flight: dict[str, Process] = {}
         self.at: dict[str, tuple[Branch, Op, holdfast.Run]] = {}
         """By process: the operation that it is in."""
+        self.doubted: dict[tuple[str, str], int] = {}
+        """By run and key: the operation whose call stopped for a person."""
         self.names = 0
 
     # -- where we are --------------------------------------------------------------------------------------------------
@@ -275,7 +279,7 @@ class Simulation:
     def _is_held(self, branch: Branch, run: holdfast.Run) -> bool:
         journal = run._held.journal
         holder = self.machine.disk(branch.store).holder(run.id)
-        return journal is not None and (journal.fence, self.process.owner) == holder
+        return journal is not None and (journal.fence, self.process.owner) == holder and not branch.is_rewound
 
     def _check_value(self, branch: Branch, run: holdfast.Run, op: Op, value: Any) -> None:
         """Nothing is silently different, and nothing in doubt is guessed."""

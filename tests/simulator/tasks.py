@@ -63,6 +63,7 @@ class Tasks:
                 self.sim.broken.append(
                     f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again"
                 )
+            self.sim.doubted[doubt.run, doubt.key] = self.sim.at[process.owner][1].uid
             end = "in doubt"
         except (*REFUSED, StopSignal) as refused:
             end = type(refused).__name__
@@ -116,7 +117,12 @@ class Tasks:
         kept.before_rewind = branch.before_rewind
         branch.before_rewind = kept
         self._weaken(branch, seq)
-        rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
+        branch.is_rewound = True
+        try:
+            rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
+        finally:
+            branch.is_rewound = False
+            self._weaken(branch, seq)
         self.sim.add(
             Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False)
         )
@@ -181,7 +187,8 @@ class Tasks:
                 value = f"answer {uid} of {self.sim.machine.now:.0f}"
                 with suppress(RunRefused):
                     store.answer(run, value, asked.id)
-                    branch.answered[uid] = value
+                    if not branch.is_rewound:
+                        branch.answered[uid] = value
 
     def _settle(self, process: Process, store: holdfast.Store, branch: Branch, run: str) -> None:
         for doubt in store.doubts(run):
@@ -189,13 +196,23 @@ class Tasks:
                 continue
             self._clear_out(process, branch)
             body = fields_of(store.view(run).calls[doubt.key].body or b"{}")
-            receipt = self.sim.receipts.get(body.get("idempotency_key", ""))
+            receipt = self.sim.receipts.get(body.get("idempotency_key", "")) or self._known_receipt(
+                branch, run, doubt.key
+            )
             with suppress(RunRefused):
                 if receipt is None:
                     store.resolve(run, doubt.key, "retry")
                 else:
                     store.resolve(run, doubt.key, "done", value=receipt)
-                    branch.resolved.add((run, doubt.key))
+                    if not branch.is_rewound:
+                        branch.resolved.add((run, doubt.key))
+
+    def _known_receipt(self, branch: Branch, run: str, key: str) -> str | None:
+        """A person is also asked about what another history has made, and its result is gone there."""
+        uid = self.sim.doubted.get((run, key))
+        if uid not in branch.known:
+            return None
+        return next((receipt for receipt, of in reversed(self.sim.made.items()) if of == uid), None)
 
     def _clear_out(self, process: Process, branch: Branch) -> None:
         """A careful person makes sure that no process works at the run before its effects are decided about."""

@@ -35,7 +35,8 @@ def main(file: str, name: str, arguments: str) -> None:
     path = Path(file)
     sys.path.insert(0, str(path.parent))
     spec = spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None, f"{file} is no module"
+    assert spec is not None, f"{file} is no module"
+    assert spec.loader is not None, f"{file} cannot be loaded"
     module = sys.modules[path.stem] = module_from_spec(spec)
     spec.loader.exec_module(module)
     agent = getattr(module, name)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from holdfast.api.store.store import Store
 from holdfast.clock import Clock
-from holdfast.errors import StoreError, StoreUnavailable
+from holdfast.errors import Misuse, StoreUnavailable
 from holdfast.limits import LEASE_S
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.stores.port import StorePort
@@ -62,7 +62,10 @@ class FaultyStore(Relay):
         is raised, given the store's URL; the default is StoreUnavailable.
         """
         if not callable(getattr(StorePort, verb, None)):
-            raise ValueError(f"a store has no method {verb!r}")
+            raise Misuse(
+                problem=f"a store has no method {verb!r}",
+                advice="see holdfast.stores.port.StorePort for those it has",
+            )
         with self._lock:
             first = self.calls.get(verb, 0) + at
             self._faults.append(_Fault(verb, first, first + times, when, error))
@@ -92,8 +95,7 @@ class FaultyStore(Relay):
         if fault.error is not None:
             return fault.error(self.url)
         problem = f"a fault of the test, {fault.when} {fault.verb}"
-        error: StoreError = StoreUnavailable(store=self.url, problem=problem)
-        return error
+        return StoreUnavailable(store=self.url, problem=problem)
 
 
 def faulty_store(

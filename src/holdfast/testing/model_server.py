@@ -57,7 +57,7 @@ class ModelServer:
         self._replies = deque(replies)
         self._otherwise = otherwise
         self._lock = Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
         self._server.daemon_threads = True
         self._thread = Thread(target=self._server.serve_forever, name="model-server", daemon=True)
 
@@ -91,60 +91,58 @@ class ModelServer:
         self._server.server_close()
 
 
-def _handler_of(server: ModelServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+class _Handler(BaseHTTPRequestHandler):
+    model: ModelServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-        def do_GET(self) -> None:
-            self._json(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+    def do_GET(self) -> None:
+        self._json(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
 
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = server.next_reply(asked)
-            if isinstance(reply, Failure):
-                self._fail(reply)
-            elif asked.get("stream"):
-                self._stream(asked, reply)
-            elif isinstance(reply, CutOff):
-                self.close_connection = True
-            else:
-                self._json(200, _completion(asked, reply))
-
-        def _fail(self, reply: Failure) -> None:
-            more = {} if reply.retry_after_s is None else {"Retry-After": f"{reply.retry_after_s:g}"}
-            self._json(reply.status, {"error": {"message": "as the test says", "type": "scripted"}}, more)
-
-        def _json(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in {**(headers or {}), "Content-Type": "application/json"}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def _stream(self, asked: dict[str, Any], reply: str | ToolCall | CutOff) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = self.model.next_reply(asked)
+        if isinstance(reply, Failure):
+            self._fail(reply)
+        elif asked.get("stream"):
+            self._stream(asked, reply)
+        elif isinstance(reply, CutOff):
             self.close_connection = True
-            deltas = _deltas(reply)
-            for delta in deltas[: reply.pieces] if isinstance(reply, CutOff) else deltas:
-                self._event(asked, {"delta": delta, "finish_reason": None})
-            if not isinstance(reply, CutOff):
-                self._event(asked, {"delta": {}, "finish_reason": _reason(reply)})
-                self.wfile.write(b"data: [DONE]\n\n")
+        else:
+            self._json(200, _completion(asked, reply))
 
-        def _event(self, asked: dict[str, Any], choice: dict[str, Any]) -> None:
-            body = {**_head(asked, "chat.completion.chunk"), "choices": [{"index": 0, **choice}]}
-            self.wfile.write(f"data: {json.dumps(body)}\n\n".encode())
+    def _fail(self, reply: Failure) -> None:
+        more = {} if reply.retry_after_s is None else {"Retry-After": f"{reply.retry_after_s:g}"}
+        self._json(reply.status, {"error": {"message": "as the test says", "type": "scripted"}}, more)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base has it
-            """Print nothing."""
+    def _json(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
-    return Handler
+    def _stream(self, asked: dict[str, Any], reply: str | ToolCall | CutOff) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        deltas = _deltas(reply)
+        for delta in deltas[: reply.pieces] if isinstance(reply, CutOff) else deltas:
+            self._event(asked, {"delta": delta, "finish_reason": None})
+        if not isinstance(reply, CutOff):
+            self._event(asked, {"delta": {}, "finish_reason": _reason(reply)})
+            self.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, asked: dict[str, Any], choice: dict[str, Any]) -> None:
+        body = {**_head(asked, "chat.completion.chunk"), "choices": [{"index": 0, **choice}]}
+        self.wfile.write(f"data: {json.dumps(body)}\n\n".encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base has it
+        """Print nothing."""
 
 
 def _head(asked: Mapping[str, Any], kind: str) -> dict[str, Any]:
