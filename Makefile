@@ -119,8 +119,9 @@ bench-counts: .venv/.dev /usr/bin/valgrind /usr/bin/strace  ## what a step costs
 kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
 	$(BIN)/python -m bench.kills
 
-soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
-	$(BIN)/python -m tests.long.soak
+MINUTES ?= 2
+soak: .venv/.dev  ## workers killed every second and a server restarted under them, for MINUTES=2
+	$(BIN)/python -m tests.long.soak --seconds $$((60 * $(MINUTES)))
 
 facade: .venv/.dev  ## write api/run.py anew out of api/async_run.py
 	$(BIN)/python scripts/sync_facade.py

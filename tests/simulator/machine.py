@@ -29,7 +29,7 @@ Fault = Literal["before", "after", "late"]
 LEASE_S: Final = 12.0
 BEGIN: Final = 1_800_000_000.0
 LATE_CALLS: Final = 3
-_JOIN_S: Final = 20.0
+_JOIN_S: Final = 600.0
 
 
 class Killed(BaseException):
