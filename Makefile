@@ -29,7 +29,7 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e packages check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings clean
+.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e packages check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings simulate mutants clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -112,6 +112,12 @@ crossings: .venv/.dev  ## every operation at every event of every program, kille
 	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
 	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
 
+simulate: .venv/.dev  ## ten thousand seeds of the simulator: processes, power, faults, people and code changes in one process; an hour of a core
+	$(BIN)/python -W ignore -m tests.simulator --seeds 0:10000 --jobs $(WORKERS)
+
+mutants: .venv/.dev  ## 48 mutations of lines that the promises rest on, each noticed by a test: half an hour
+	$(BIN)/python -m tests.mutants
+
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
 
@@ -121,8 +127,9 @@ bench-counts: .venv/.dev /usr/bin/valgrind /usr/bin/strace  ## what a step costs
 kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
 	$(BIN)/python -m bench.kills
 
-soak: .venv/.dev  ## workers killed every second and a server restarted under them, for two minutes
-	$(BIN)/python -m tests.long.soak
+MINUTES ?= 2
+soak: .venv/.dev  ## workers killed every second and a server restarted under them, for MINUTES=2
+	$(BIN)/python -m tests.long.soak --seconds $$((60 * $(MINUTES)))
 
 facade: .venv/.dev  ## write api/run.py anew out of api/async_run.py
 	$(BIN)/python scripts/sync_facade.py

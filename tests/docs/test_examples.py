@@ -41,6 +41,22 @@ def test_every_example_is_tested_here() -> None:
     assert not untested
 
 
+def test_the_crash_matrix_tells_a_naive_payment_from_a_careful_one(tmp_path: Path) -> None:
+    """Both tests of the example pass: one agent pays once wherever it is killed, the matrix catches the other."""
+    told = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(EXAMPLES / "test_payments.py"),
+    ]
+    done = subprocess.run(told, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
 def test_survive_goes_on_after_sigkill(tmp_path: Path) -> None:
     """Killed after its third look, it looks at the rest and never again at what it had finished.
 

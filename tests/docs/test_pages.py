@@ -34,6 +34,7 @@ PAGES = [
     "docs/hooks.md",
     "docs/mirror.md",
     "docs/secrets.md",
+    "docs/testing-your-agent.md",
     "docs/frameworks.md",
     *FRAMEWORKS,
 ]

@@ -5,6 +5,11 @@
     def test_my_agent_survives(crash_matrix):
         crash_matrix.walk("agent.py")
 
+    def test_my_agent_pays_once(crash_matrix):
+        crash_matrix(my_agent, "order-1", effects="payments.txt")
+
+The second takes an agent instead of a script, and compares how often each of its effects happened.
+
 The script is an ordinary program that opens its run with ``holdfast.run(...)``. Each case runs it in its own
 directory, with ``HOLDFAST_URL`` set to a store there, or to the one that ``url_of=`` names for that
 directory. It knows what must hold for every program; what must hold for yours (its files, its ledger), you
@@ -12,8 +17,10 @@ check in ``check``. The invariant: no case passes without a finished recovery wh
 the undisturbed script.
 """
 
+import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -21,9 +28,12 @@ from signal import SIGKILL
 from types import TracebackType
 from typing import Any, Final, Self
 
+from holdfast.api.agent import Agent
 from holdfast.api.store.store import Store, store
 from holdfast.model.event_fields import contents_of
 from holdfast.model.named_tuple import NamedTuple
+from holdfast.testing import agent_runner
+from holdfast.testing.agent_runner import where_is
 from holdfast.testing.child_process import Children, Exit, KeptChildren, Start
 from holdfast.testing.killing_store import (
     ENV_MARK,
@@ -166,6 +176,39 @@ class CrashMatrix:
         walk.calm()
         return walk.go(signum, every, again_every)
 
+    def __call__(
+        self,
+        agent: Agent[..., Any],
+        *arguments: Any,
+        effects: str | Callable[[Path], Mapping[str, int]],
+        settle: Callable[[Case], bool] | None = None,
+        every: int = 1,
+        again_every: int | None = None,
+        start: Start = "spawn",
+    ) -> Report:
+        """Kill an agent before and after every port call; each of its effects must happen as often as undisturbed.
+
+        ``agent`` is a function with ``@holdfast.agent``, blocking or async, at the top of its module; it runs
+        with these arguments in a process and a directory of its own. ``effects`` is a file there, to which
+        the agent's tools append a line for each effect; or a function that counts them by name, given the
+        directory. The others are as in ``walk``. The AssertionError names the kill and the effect.
+        """
+        count_effects = _lines_of(effects) if isinstance(effects, str) else effects
+
+        def compare(case: Case) -> None:
+            told = differing(count_effects(case.calm), count_effects(case.directory))
+            assert not told, f"{case}: {told}"
+
+        script = Path(agent_runner.__file__)
+        told = (*where_is(agent.fn), json.dumps(arguments))
+        options: dict[str, Any] = {
+            "settle": settle,
+            "every": every,
+            "again_every": again_every,
+            "start": start,
+        }
+        return self.walk(script, *told, check=compare, **options)
+
     def case(
         self,
         script: str | os.PathLike[str],
@@ -300,6 +343,22 @@ class _Walk:
         directory = self._directory / name
         directory.mkdir(parents=True)
         return Case(directory, self._directory / "calm", kills, self._starts, self._url_of(directory))
+
+
+def _lines_of(name: str) -> Callable[[Path], Mapping[str, int]]:
+    def count_lines(directory: Path) -> Mapping[str, int]:
+        path = directory / name
+        return Counter(path.read_text(encoding="utf-8").splitlines()) if path.exists() else {}
+
+    return count_lines
+
+
+def differing(calm: Mapping[str, int], found: Mapping[str, int]) -> str:
+    """Which effects happened more or less often than undisturbed, in words; empty if none."""
+    wrong = sorted(name for name in {*calm, *found} if calm.get(name, 0) != found.get(name, 0))
+    return "; ".join(
+        f"{name!r} happened {found.get(name, 0)} times, undisturbed {calm.get(name, 0)}" for name in wrong
+    )
 
 
 def _file_in(directory: Path) -> str:

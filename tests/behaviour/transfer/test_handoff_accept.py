@@ -11,6 +11,7 @@ import pytest
 from tests.support.context_check import verify
 
 import holdfast
+from holdfast.core.transfer.handoff import check_document
 from holdfast.engine.journal.blob_content import content_in, read_blob
 from holdfast.engine.transfer import handoff_accept
 from holdfast.limits import HANDOFF_VALUE_BYTES_MAX
@@ -55,6 +56,29 @@ def test_a_run_that_is_something_else_is_not_taken_for_it(tmp_path: Path) -> Non
     assert store.accept(document).run == "giver.2"
     assert other.accept(document).run == "giver"
     assert [run.run for run in store.runs()] == ["giver.2", "busy", "giver"]
+
+
+def test_a_handoff_that_was_half_accepted_does_not_begin_from_nothing(tmp_path: Path) -> None:
+    """Killed between its row and its first events, the taker is refused until the handoff is accepted again.
+
+    Found by the simulator: the run was entered as a new one, and charged again.
+    """
+    store = holdfast.store(f"memory://{tmp_path}")
+    document = given(store)
+    found = check_document(document)
+    handoff_accept._created(store._session, "taker", found)
+    with (
+        pytest.raises(holdfast.RunSealed, match="its handoff was cut off"),
+        holdfast.run("taker", store=store),
+    ):
+        never()
+    store.accept(document, as_="taker")
+    with holdfast.run("taker", store=store):
+        assert charge(5) == "charged 5"
+    assert [event.kind for event in store.events("taker") if event.name == "charge"] == [
+        "step.started",
+        "step.settled",
+    ]
 
 
 def test_the_lineage_leads_to_the_giver(tmp_path: Path) -> None:

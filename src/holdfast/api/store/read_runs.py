@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import loads
 
 from holdfast.api.store.find_places import Places
+from holdfast.clock import Clock
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.recorded_calls import doubtful
@@ -62,9 +63,9 @@ _NOT_ASKING: Final = OVER | {Status.SEALED, Status.IMPORTING}
 class Reading(Places):
     """The part of a store handle that only reads."""
 
-    def __init__(self, port: StorePort, *, lease_s: float = LEASE_S) -> None:
-        """Use ``holdfast.store(url)``."""
-        self._session = session_of(port, lease_s=lease_s)
+    def __init__(self, port: StorePort, *, lease_s: float = LEASE_S, clock: Clock | None = None) -> None:
+        """Use ``holdfast.store(url)``. ``clock`` is for tests, and counts for the first handle of a port."""
+        self._session = session_of(port, clock=clock, lease_s=lease_s)
         self._overviews = Overviews(port)
         self._looked: deque[str] = deque(maxlen=_LOOKED_AT)
         """The runs that were looked at by themselves: a list of others does not make them unread."""

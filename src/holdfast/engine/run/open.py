@@ -39,7 +39,7 @@ from holdfast.engine.run.store_session import StoreSession, know_secrets, masked
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import Corrupt, RunExists, RunHeld, TooLarge, UnknownRun
+from holdfast.errors import Corrupt, LeaseLost, RunExists, RunHeld, TooLarge, UnknownRun
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.event_fields import rewritten
@@ -49,7 +49,7 @@ from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.premises import Policies
 from holdfast.model.retention import RETENTION, Retention
-from holdfast.model.store_rows import OVER, Lease, RunRow, Status
+from holdfast.model.store_rows import OVER, Lease, RunRow, Status, owner_name
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
     store = session.store
     view = await runtime.store(load, store, row.run, row)
     await runtime.store(_check, store, view, entry, row.run)
-    _check_fence(store, row, view, lease)
+    await runtime.store(_check_fence, store, row, view, lease)
     before = link_behind(view.head_chain, row.birth)
     journal = Journal(store, session.committer, row.run, lease.fence, view.head, before=before)
     letters, letter = await runtime.store(inbox.waiting_and_cancel, store, row.run)
@@ -402,12 +402,18 @@ def _given_roots(entry: Entry, view: View) -> tuple[str, ...]:
 
 
 def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> None:
-    """Corrupt if the run's fence went down.
+    """Corrupt if the run's fence went down; LeaseLost if another process has taken the lease since.
 
     The row's checksum does not cover the lease, so nothing else shows it.
     """
     last = view.last
     if last is not None and last.chain and last.seq > row.origin_seq and last.fence > lease.fence:
+        now = store.find_run(row.run, damaged=True)
+        if (
+            now is not None and now.lease.fence >= last.fence
+        ):  # we were stopped between the lease and the events
+            fences_now = {"fence_now": now.lease.fence, "fence": lease.fence}
+            raise LeaseLost(run=row.run, owner=owner_name(now.lease.owner), head=last.seq, **fences_now)
         fences = f"is at fence {lease.fence}, and event #{last.seq} of it was written under {last.fence}"
         raise Corrupt(store=store.url, problem=f"run {row.run} {fences}")
 

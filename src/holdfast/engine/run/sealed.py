@@ -1,7 +1,7 @@
 """Refuses runs that must not act in this store.
 
 Such a run was moved away or handed over, belongs to one that was handed over, is a copy of a run that acts
-elsewhere, is not completely imported, or has lost acknowledged events.
+elsewhere, is not completely imported or accepted, or has lost acknowledged events.
 """
 
 from holdfast.core.journal.run_row_facts import facts_of
@@ -15,11 +15,18 @@ from holdfast.stores.port import StorePort
 _NAMES_MAX = 3
 
 
-def check_may_act(store: StorePort, row: RunRow) -> None:
-    """RunSealed or AcknowledgedLost if the run must not be entered or written; it says what to do instead."""
+def check_may_act(store: StorePort, row: RunRow, *, accepts: bool = False) -> None:
+    """RunSealed or AcknowledgedLost if the run must not be entered or written; it says what to do instead.
+
+    ``accepts``: for the one who writes its beginning, a handoff.
+    """
     if row.status == Status.IMPORTING:
         raise _not_whole(row)
-    lost = facts_of(row).get("lost", 0)
+    facts = facts_of(row)
+    if not row.head and "handed" in facts and not accepts:
+        # Entered, it would begin from nothing, and make the giver's effects again.
+        raise _not_whole(row)
+    lost = facts.get("lost", 0)
     if lost:
         raise AcknowledgedLost(store=store.url, run=row.run, acknowledged=lost, head=row.head)
     if row.status != Status.SEALED:
@@ -121,6 +128,8 @@ def _not_whole(row: RunRow) -> RunSealed:
         what, how = "copy", "erase … --flatten`"
     elif "forks" in facts:
         what, how = "fork", f"fork … --as {row.run}`"
+    elif "handed" in facts:
+        what, how = "handoff", f"accept … --as {row.run}`"
     return RunSealed(
         run=row.run,
         problem=f"is not whole: its {what} was cut off, or is still running",

@@ -5,8 +5,8 @@ the losses, records them in the new run, and the run's context shows them. Effec
 they are recorded so in the run's first append.
 
 Crash windows: one append writes the goal, the document, the losses, the promises and the doubts. Killed
-before it, a row without events is left, and the next accept continues with that row. To accept one document
-twice under one id gives one run.
+before it, a row without events is left, which cannot be entered (``run.sealed``), and the next accept
+continues with that row. To accept one document twice under one id gives one run.
 """
 
 import os
@@ -70,11 +70,11 @@ def accept(
     if row is None or not row.head:
         _prepared(store, run, found, source)  # a dry run: a bad document must not leave an empty row behind
     row = row or _created(session, run, found)
-    check_may_act(store, row)
+    check_may_act(store, row, accepts=True)
     lease = drive(take(BLOCKING, store, session.clock, run, session.lease_s))
     try:
         row = held_row(store, run)  # before the lease, the run may have been erased and another one created
-        check_may_act(store, row)
+        check_may_act(store, row, accepts=True)
         events = read_all(store, run)
         if events:
             return _again(store, row, events, found)

@@ -100,9 +100,9 @@ class TakenOver(Feature):
 
         Synced on return.
         """
-        if asked.key in self.held.view.calls:
+        known, entry = self.held.view.calls.get(asked.key), self.behind.get(asked.key)
+        if known is not None and (entry is None or not self._is_listed_since(known)):
             return None  # it was claimed before, and may be made now
-        entry = self.behind.get(asked.key)
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
         if self.behind and call_options.effect == "once" and asked.site:
@@ -116,6 +116,16 @@ class TakenOver(Feature):
         if effect is None:
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
+
+    def _is_listed_since(self, call: Call) -> bool:
+        """Whether a fork or a rewind lists the effect after the call was begun here.
+
+        The call failed before the point where this history left the other one, and was made behind it.
+        """
+        from holdfast.engine.lineage.later_effects import entries_told
+
+        later = [one for one in LATER_EFFECTS.of(self.held.view).events if one.seq > call.seq > 0]
+        return any(call.key in entries_told(self.held.store, [one]) for one in later)
 
     def _with_other_data(self, asked: "RequestedCall") -> dict[str, Any] | None:
         """An effect with the same given arguments that no call of this history has claimed yet."""

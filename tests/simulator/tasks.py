@@ -1,0 +1,237 @@
+"""What a simulated process is told to do: enter a run, fork, rewind, prune, move, hand over, answer, settle.
+
+Each task may be killed, stopped or refused at any of its port calls. What it would have changed is therefore noted before it
+begins, as far as it weakens a promise, and afterwards as far as it makes a new one.
+"""
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.simulator.machine import Process
+from tests.simulator.programs import RECEIVER
+from tests.simulator.simulation import MAIN, Branch, Simulation, Stop
+
+import holdfast
+from holdfast import Retention
+from holdfast.errors import (
+    ChildFailed,
+    Diverged,
+    EffectUnclaimed,
+    ExportError,
+    Misuse,
+    RunRefused,
+    StopSignal,
+    StoreUnavailable,
+)
+from holdfast.model.event_fields import fields_of
+
+REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
+"""How a task may end, by name; everything else is a defect."""
+FORK_WRITES_MAX: Final = 8
+"""However long the history is."""
+
+
+class Tasks:
+    """The tasks of one simulation."""
+
+    def __init__(self, sim: Simulation, directory: Path) -> None:
+        self.sim = sim
+        self._directory = directory
+        self.parcels: dict[tuple[str, str], Path] = {}
+        """Moves that may have been interrupted: the run, and its file."""
+        self.handed: dict[tuple[str, str], str] = {}
+        """Handoffs that may have been interrupted: the run, and who takes over."""
+
+    def run(self, process: Process, what: str, branch: Branch, a: int, b: int) -> None:
+        """Do it. A refusal by name is one of its ends."""
+        process.story = f"{what} {branch.run}"
+        process.machine.counts[what] += 1
+        try:
+            getattr(self, what)(process, branch, a, b)
+            end = "done"
+        except EffectUnclaimed as stop:
+            end = type(stop).__name__
+        except Diverged as wrong:
+            self.sim.broken.append(f"{process.story}: {wrong!r}")
+            end = "diverged"
+        except holdfast.AwaitingAnswer as waits:
+            end = self._asked_again(branch, waits)
+        except holdfast.StepInDoubt as doubt:
+            if (doubt.run, doubt.key) in branch.resolved:
+                self.sim.broken.append(
+                    f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again"
+                )
+            self.sim.doubted[doubt.run, doubt.key] = self.sim.at[process.owner][1].uid
+            end = "in doubt"
+        except (*REFUSED, StopSignal) as refused:
+            end = type(refused).__name__
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self.sim.broken.append(f"{process.story} raised {error!r} at {where.name}")
+            end = "raised"
+        process.story += f" ({end})"
+        process.machine.counts[f"end {end}"] += 1
+        process.machine.trace(process.story)
+
+    def _asked_again(self, branch: Branch, waits: holdfast.AwaitingAnswer) -> str:
+        asked = self.sim.at[self.sim.process.owner][1].uid
+        if asked in branch.answered:
+            self.sim.broken.append(f"question {asked} of {waits.run} was answered, and is asked again")
+        return "asked"
+
+    # -- the tasks -----------------------------------------------------------------------------------------------------
+
+    def enter(self, process: Process, branch: Branch, a: int, _b: int) -> None:
+        self.sim.enter(process, branch, 1 + a % (len(branch.program.ops) + 1))
+
+    def finish(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
+        self.sim.enter(process, branch, 0, finishes=True)
+
+    def fork(self, process: Process, branch: Branch, a: int, b: int) -> None:
+        sim, store = self.sim, process.store(branch.store)
+        seq = self._point(branch, a)
+        if not seq:
+            return
+        again = b % 4 == 0
+        place, name = f"{branch.run}@#{seq}", sim.new_name()
+        listed: frozenset[int] = frozenset()
+        if again:
+            behind = store.effects_behind(place)
+            listed = frozenset(branch.known) if behind else listed
+        made = branch.copy(name, upto_seq=seq, minus=listed)
+        branch.is_whole = False
+        writes, process.slept = process.writes, bool(process.faults)
+        sim.add(made)
+        store.fork(place, as_=name, effects="again" if again else "answer")
+        if not process.slept and process.writes - writes > FORK_WRITES_MAX:
+            sim.broken.append(f"the fork {name} took {process.writes - writes} writes")
+
+    def rewind(self, process: Process, branch: Branch, a: int, _b: int) -> None:
+        seq = self._point(branch, a)
+        if not seq:
+            return
+        self._clear_out(process, branch)
+        kept = branch.copy(branch.run, upto_seq=float("inf"))
+        kept.before_rewind = branch.before_rewind
+        branch.before_rewind = kept
+        self._weaken(branch, seq)
+        branch.is_rewound = True
+        try:
+            rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
+        finally:
+            branch.is_rewound = False
+            self._weaken(branch, seq)
+        self.sim.add(
+            Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False)
+        )
+
+    def prune(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
+        process.store(branch.store).prune(branch.run, policy=Retention(compact_events=1))
+
+    def move(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
+        """To another store, in a file; the run is sealed here."""
+        if branch.run == RECEIVER:
+            return
+        self._clear_out(process, branch)
+        place = (branch.store, branch.run)
+        path = self.parcels.setdefault(place, self._directory / f"{len(self.parcels)}.holdfast")
+        other = f"{branch.store}+"
+        self.sim.add(self._moved(branch, other, branch.run))
+        store = process.store(branch.store)
+        store.export(branch.run, path, move=True)
+        process.store(other).import_(path, from_=store)
+
+    def handoff(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
+        """To another run of the same store; this one is sealed."""
+        if branch.run == RECEIVER:
+            return
+        self._clear_out(process, branch)
+        place = (branch.store, branch.run)
+        name = self.handed.setdefault(place, self.sim.new_name())
+        made = self._moved(branch, branch.store, name)
+        made.acked, made.state_n = {}, 0  # another program could go on with it: only effects are known to it
+        made.answered, made.resolved = {}, set()
+        self.sim.add(made)
+        store = process.store(branch.store)
+        store.accept(store.handoff(branch.run, to=name, seal=True), as_=name)
+
+    def people(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
+        """People say what they are asked: they look at the world, and speak the truth."""
+        store = process.store(branch.store)
+        family = [
+            row.run
+            for row in [*self.sim.machine.disk(branch.store).tables.runs.values()]
+            if row.run.partition("/")[0] == branch.run
+        ]
+        for run in family:
+            self._answer(store, branch, run)
+            self._settle(process, store, branch, run)
+            for stopped in store.stopped_calls(run):
+                if stopped.pending is None:
+                    store.resolve(run, stopped.effects[0].id, "new", asked=stopped.key)
+
+    def receive(self, process: Process, _branch: Branch, _a: int, _b: int) -> None:
+        """The receiver reads what it was sent."""
+        with holdfast.run(RECEIVER, store=process.store(MAIN), retention=None, loops=False) as run:
+            while True:
+                run.receive()
+
+    # -- helpers -------------------------------------------------------------------------------------------------------
+
+    def _answer(self, store: holdfast.Store, branch: Branch, run: str) -> None:
+        for asked in store.questions(run):
+            if asked.pending is None:
+                uid = int(asked.question.rpartition(" ")[2])
+                value = f"answer {uid} of {self.sim.machine.now:.0f}"
+                with suppress(RunRefused):
+                    store.answer(run, value, asked.id)
+                    if not branch.is_rewound:
+                        branch.answered[uid] = value
+
+    def _settle(self, process: Process, store: holdfast.Store, branch: Branch, run: str) -> None:
+        for doubt in store.doubts(run):
+            if doubt.pending is not None:
+                continue
+            self._clear_out(process, branch)
+            body = fields_of(store.view(run).calls[doubt.key].body or b"{}")
+            receipt = self.sim.receipts.get(body.get("idempotency_key", "")) or self._known_receipt(
+                branch, run, doubt.key
+            )
+            with suppress(RunRefused):
+                if receipt is None:
+                    store.resolve(run, doubt.key, "retry")
+                else:
+                    store.resolve(run, doubt.key, "done", value=receipt)
+                    if not branch.is_rewound:
+                        branch.resolved.add((run, doubt.key))
+
+    def _known_receipt(self, branch: Branch, run: str, key: str) -> str | None:
+        """A person is also asked about what another history has made, and its result is gone there."""
+        uid = self.sim.doubted.get((run, key))
+        if uid not in branch.known:
+            return None
+        return next((receipt for receipt, of in reversed(self.sim.made.items()) if of == uid), None)
+
+    def _clear_out(self, process: Process, branch: Branch) -> None:
+        """A careful person makes sure that no process works at the run before its effects are decided about."""
+        for other in [*self.sim.machine.processes.values()]:
+            here = self.sim.at.get(other.owner)
+            if other is not process and not other.is_dead and other.is_busy and here and here[0] is branch:
+                other.die()
+
+    def _weaken(self, branch: Branch, seq: int) -> None:
+        """What was promised about events behind this one is promised to the kept branch."""
+        branch.acked = {uid: kept for uid, kept in branch.acked.items() if kept[1] <= seq}
+        branch.answered, branch.resolved, branch.state_n, branch.is_whole = {}, set(), 0, False
+
+    def _moved(self, branch: Branch, store: str, run: str) -> Branch:
+        made = branch.copy(run, upto_seq=float("inf"), store=store)
+        made.answered, made.resolved, made.state_n = {**branch.answered}, {*branch.resolved}, branch.state_n
+        return made
+
+    def _point(self, branch: Branch, a: int) -> int:
+        """An event of this run, any of them; 0 if it has none."""
+        events = self.sim.machine.disk(branch.store).tables.events.get(branch.run, [])
+        return events[a % len(events)].seq if events else 0

@@ -1,0 +1,75 @@
+"""The first seeds of the simulation; a seed replays exactly; each planted defect is found by the seed that is noted here."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.simulator.plants import PLANTS, planted
+from tests.simulator.play import play
+from tests.simulator.script import Line, Script, script_of
+from tests.simulator.shrink import shrink
+
+SEEDS: Final = 300
+PER_TEST: Final = 20
+ROOT: Final = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
+def test_every_promise_is_kept(first: int) -> None:
+    """``python -m tests.simulator --seeds N`` plays the one that failed, makes it short and prints it."""
+    broken = {
+        seed: found for seed in range(first, first + PER_TEST) if (found := play(script_of(seed)).broken)
+    }
+    assert not broken
+
+
+def test_a_seed_replays_exactly() -> None:
+    """The same trace of port calls, chains of events and effects, twice here and in another process with other hashes."""
+    here = [play(script_of(3)).digest for _ in range(2)]
+    code = (
+        "import logging; logging.disable(logging.CRITICAL)\n"
+        "from tests.simulator.play import play; from tests.simulator.script import script_of\n"
+        "print(play(script_of(3)).digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert {*here, done.stdout.strip()} == {here[0]}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_defect_is_found(name: str) -> None:
+    """By the seed in the table: see ``python -m tests.simulator --plants``."""
+    with planted(name):
+        assert play(script_of(FOUND_BY[name])).broken, f"find another seed for {name}"
+
+
+def test_a_failing_script_is_made_short() -> None:
+    """Of a hundred lines, the two that are needed are left, in their order."""
+    lines = tuple(Line("enter", place=number) for number in range(100))
+    needed = {17, 80}
+
+    def fails(script: Script) -> bool:
+        return needed <= {line.place for line in script.lines}
+
+    assert [line.place for line in shrink(Script(0, lines), fails).lines] == [17, 80]
+
+
+FOUND_BY: Final = {
+    "the_fence_is_not_checked": 1,
+    "outcomes_are_only_flushed": 2,
+    "a_doubt_counts_as_not_done": 1,
+    "a_living_process_counts_as_dead": 1,
+    "letters_are_dropped": 0,
+    "forks_forget_later_effects": 3,
+    "rewinds_forget_later_effects": 3,
+    "equal_calls_are_mixed_up": 0,
+    "a_failed_write_counts_as_not_written": 2,
+    "half_a_handoff_is_entered": 3,
+    "a_failed_try_hides_the_later_effect": 3,
+}
+"""By planted defect: the first seed that finds it."""
