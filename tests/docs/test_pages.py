@@ -33,6 +33,7 @@ PAGES = [
     "docs/inspector.md",
     "docs/hooks.md",
     "docs/mirror.md",
+    "docs/encryption.md",
     "docs/secrets.md",
     "docs/testing-your-agent.md",
     "docs/frameworks.md",
