@@ -137,7 +137,7 @@ def test_a_handoff_carries_no_value(secret: str, url: str) -> None:
     """Neither in its document, nor in the run that accepts it."""
     killed(url)
     document = holdfast.store(url).handoff("r")
-    written = values.encode(document, what="document") if not isinstance(document, bytes) else document
+    written = values.encode(document, what="document")
     assert secret not in repr(document)
     assert b"Bearer" in written
 

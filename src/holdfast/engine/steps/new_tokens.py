@@ -4,9 +4,10 @@ A tool that makes a key returns one. It is kept with a warning, or refused: ``HO
 encrypts would seal it here.
 """
 
-from holdfast.codec.secrets import POLICY, SHAPES, find_shape
+from holdfast.codec.secrets import POLICY, find_shape
 from holdfast.engine.log import log
 from holdfast.errors import NotStorable
+from holdfast.model.markers import SHAPES
 
 _NAMES_KEPT = 1_000
 _warned: set[str] = set()

@@ -31,8 +31,10 @@ def annotated(fn: Callable[..., Any]) -> tuple[str, ...]:
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__wrapped__", fn)
-    code = getattr(fn, "__code__", None)
-    found = _known.get(code) if code is not None else ()
+    code: CodeType | None = getattr(fn, "__code__", None)
+    if code is None:
+        return ()
+    found = _known.get(code)
     if found is None:
         hints = getattr(fn, "__annotations__", {})
         found = _known[code] = tuple(name for name, hint in hints.items() if _is_secret(hint))
