@@ -1,8 +1,11 @@
 """Secrets for tests, and a search for their values in everything that a store and its surroundings wrote."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import orjson
 
 import holdfast
 from holdfast.codec import secrets
@@ -33,10 +36,8 @@ def _forget() -> None:
 
 
 def places(value: str, *roots: Path, store: StorePort | None = None) -> list[str]:
-    """Where a value is: in files as they are or as JSON writes it, and in blobs, unpacked."""
-    import orjson
-
-    needles = {value.encode(), orjson.dumps(value)[1:-1]}
+    """Where a value is, in any of its written forms: in files, in their names, and in blobs, unpacked."""
+    needles = _written(value)
     found = [
         str(path.relative_to(root))
         for root in roots
@@ -53,6 +54,16 @@ def places(value: str, *roots: Path, store: StorePort | None = None) -> list[str
         for info in store.scan_blobs(limit=500):
             data = unpack(store.get_blobs([info.address])[info.address], address=info.address)
             found += [f"blob {info.address[:8]}"] * any(one in data for one in needles)
+    return found
+
+
+def _written(value: str) -> set[bytes]:
+    """The value as it is, as JSON writes it, escaped as broken text is, and inside of base64, at each alignment."""
+    escaped = value.encode("unicode_escape").decode("ascii")
+    found = {value.encode(), orjson.dumps(value)[1:-1], orjson.dumps(escaped)[1:-1]}
+    for before in range(3):
+        data = b64encode(b"x" * before + value.encode())
+        found.add(data[4 if before else 0 : len(data) - 4])  # the ends depend on what stands beside it
     return found
 
 

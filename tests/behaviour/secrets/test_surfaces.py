@@ -1,7 +1,7 @@
 """Every surface on which a program can put a secret: its value reaches no file of the store, and none beside it.
 
-Each test was seen to fail: without the hook of ``codec/values.py`` all of them do; without that of
-``engine/journal/drafts.py`` those of texts, without that of ``codec/exceptions.py`` those of failures.
+Seen to fail: without the hook of ``engine/journal/drafts.py`` all of them do, by the goal; without that of
+``codec/scalars.py`` those of bytes and of broken text; without that of ``codec/values.py`` those of data.
 """
 
 import asyncio

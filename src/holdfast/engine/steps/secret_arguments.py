@@ -31,7 +31,7 @@ def annotated(fn: Callable[..., Any]) -> tuple[str, ...]:
     while isinstance(fn, partial):
         fn = fn.func
     fn = getattr(fn, "__wrapped__", fn)
-    code = getattr(fn, "__code__", None)
+    code: CodeType | None = getattr(fn, "__code__", None)
     if code is None:
         return ()
     found = _known.get(code)
