@@ -49,7 +49,9 @@ def _fail() -> None:
 
 
 def files_with(directory: Path, text: str) -> list[str]:
-    return [path.name for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [
+        path.name for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()
+    ]
 
 
 # -- what a store shows ----------------------------------------------------------------------------------------
@@ -131,13 +133,43 @@ def test_a_flattened_fork_outlives_its_origin(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_fork_of_a_flattened_fork_fits_what_it_borrows(tmp_path: Path) -> None:
+    """Its stored events are chained to those of the run that has adopted its own copy."""
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    for name, count, point, fork in (
+        ("o", 5, "o@3", "f"),
+        ("f", 8, "f@6", "deep"),
+        ("deep", 9, "f@2", "early"),
+    ):
+        with holdfast.run(name, store=store) as run:
+            for number in range(count):
+                run.step("work", str, number)
+        store.fork(point, as_=fork)
+    for erased in ("o", "f"):
+        before = {run.run: [event[:7] for event in store.events(run.run)] for run in store.runs()}
+        store.erase(erased, flatten=True)
+        assert all([event[:7] for event in store.events(run.run)] == before[run.run] for run in store.runs())
+        assert [one for one in store._port.examine() if one.verdict == "failure"] == []
+    store.close()
+
+
+def test_a_salvage_of_an_encrypted_store_is_refused(tmp_path: Path) -> None:
+    """Its rows open only where they were; nothing is written."""
+    from holdfast.api.store.store import salvage
+
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    store.close()
+    with pytest.raises(holdfast.KeyRefused, match="cannot be copied row by row"):
+        salvage(tmp_path / "sealed.db", tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
 # -- keys ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["base64", "urlsafe", "hex", "file", "raw file", "command"])
-def test_a_key_comes_from_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_key_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """As text, from a file, or from a command's output; and it is the same key."""
     key = bytes([251, 255, *range(30)])
     text = b64encode(key).decode()
@@ -437,5 +469,7 @@ def test_a_thousand_events_replay_from_an_encrypted_store(tmp_path: Path) -> Non
             run.step("n", lambda number: number, number)
     holdfast.store(path, key=KEY).close()
     with holdfast.run("long", store=holdfast.store(path, key=KEY), if_finished="reopen") as run:
-        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(range(700))
+        assert [run.step("n", lambda number: -number - 1, number) for number in range(700)] == list(
+            range(700)
+        )
     holdfast.store(path, key=KEY).close()
