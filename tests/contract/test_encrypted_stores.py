@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from tests.support.aws.server import table_for
 from tests.support.damage import damage
 
 from holdfast.model.events import Event
+from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.encrypted.keys import StoreKeys
 from holdfast.stores.encrypted.sealed_events import overhead_of
 from holdfast.stores.encrypted.store import EncryptedStore
@@ -66,3 +68,10 @@ class TestEncryptedPostgresStore(Sealed):
 
     def make_inner(self, directory: Path) -> StorePort:
         return PostgresStore(self.place.name, self.place.password)
+
+
+class TestEncryptedDynamoStore(Sealed):
+    """In a table."""
+
+    def make_inner(self, directory: Path) -> StorePort:
+        return DynamoStore(table_for(directory))

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.errors import KeyRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.model.store_rows import Record
     from holdfast.stores.encrypted.master_key import KeyService, MasterKey
     from holdfast.stores.port import StorePort
 
@@ -78,6 +81,16 @@ def rotate(store: Any, new: "Key", *, keeps_old: bool) -> int:
         )
     count: int = store.rotate_key(master_key(new, store.url), keeps_old=keeps_old)
     return count
+
+
+def refuse_sealed(records: "Iterable[Record]", store: str) -> None:
+    """Raise KeyRefused if these are records of an encrypted store: what they say cannot be salvaged."""
+    if any(record.space == MARK_SPACE for record in records):
+        raise KeyRefused(
+            store=store,
+            problem="it is encrypted, and what is sealed cannot be copied row by row",
+            advice="restore a backup; `holdfast copy` brings over the runs that can still be read",
+        )
 
 
 def read_key(name: str, told: str) -> bytes:

@@ -132,6 +132,38 @@ def test_a_flattened_fork_outlives_its_origin(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_fork_of_a_flattened_fork_fits_what_it_borrows(tmp_path: Path) -> None:
+    """Its stored events are chained to those of the run that has adopted its own copy."""
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    for name, count, point, fork in (
+        ("o", 5, "o@3", "f"),
+        ("f", 8, "f@6", "deep"),
+        ("deep", 9, "f@2", "early"),
+    ):
+        with holdfast.run(name, store=store) as run:
+            for number in range(count):
+                run.step("work", str, number)
+        store.fork(point, as_=fork)
+    for erased in ("o", "f"):
+        before = {run.run: [event[:7] for event in store.events(run.run)] for run in store.runs()}
+        store.erase(erased, flatten=True)
+        assert all([event[:7] for event in store.events(run.run)] == before[run.run] for run in store.runs())
+        assert [one for one in store._port.examine() if one.verdict == "failure"] == []
+    store.close()
+
+
+def test_a_salvage_of_an_encrypted_store_is_refused(tmp_path: Path) -> None:
+    """Its rows open only where they were; nothing is written."""
+    from holdfast.api.store.store import salvage
+
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    store.close()
+    with pytest.raises(holdfast.KeyRefused, match="cannot be copied row by row"):
+        salvage(tmp_path / "sealed.db", tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
 # -- keys ------------------------------------------------------------------------------------------------------
 
 

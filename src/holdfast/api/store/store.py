@@ -123,7 +123,9 @@ def salvage(
 ) -> "Salvaged":
     """Copy what is intact in a damaged SQLite store into a new store. The report names what is lost."""
     from holdfast.engine.damage.salvage import salvage as bring
+    from holdfast.stores.encryption_mark import refuse_sealed
 
+    refuse_sealed(open_remains(damaged).records(), os.fspath(damaged or ""))
     remains = open_remains(damaged)
     fresh = store(into)
     return bring(remains, fresh._session, progress=progress)  # noqa: SLF001 - one room
