@@ -52,7 +52,7 @@ def common_options(function: F) -> F:
 
 
 def open_existing(url: str | None, *, may_be_plain: bool = False) -> Store:
-    """Open a store that must exist. ``may_be_plain``: also one that is not encrypted, although a key is set."""
+    """Open a store that must exist; with ``may_be_plain`` also a plain one, although a key is set."""
     store = find_store(url, may_be_plain=may_be_plain)
     if store is None:
         raise RefusedError(

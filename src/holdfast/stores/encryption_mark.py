@@ -1,8 +1,8 @@
 """Whether a store is encrypted, and where the key comes from; without the ciphers, which need an extra.
 
-A store that says so, by one record, is opened with its key, or not at all. An empty store becomes an encrypted
-one if a key is given. A store with runs and without that record is refused while a key is given: otherwise it could
-be exchanged for a plain one unnoticed.
+A store that says so, by one record, is opened with its key, or not at all. An empty store becomes an
+encrypted one if a key is given. A store with runs and without that record is refused while a key is given:
+otherwise it could be exchanged for a plain one unnoticed.
 """
 
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
 
     Key = bytes | str | Callable[[], bytes | str] | KeyService
-    """A master key: 32 bytes, their text in base64 or hex, a function that returns either, or a key service."""
+    """A master key: 32 bytes, their text in base64 or hex, a function that returns either, or a service."""
 
 MARK_SPACE: Final = "encryption"
 MARK_KEY: Final = "keys"

@@ -222,7 +222,7 @@ class RunRecord:
             self._rows.append(Row("note", event.seq, event.at, self._attempt, what, detail, mood))
 
     def _left_life(self, life: LifeLine) -> LifeLine:
-        """The attempt, ended if a fork has borrowed its beginning: it went on elsewhere, and did not die here."""
+        """The attempt, ended if a fork has borrowed its beginning: it went on elsewhere, and did not die."""
         if life.ended_at is not None or life.seq > self.borrowed_seq:
             return life
         return self._ended(life, "forked", self.last_at, None)

@@ -73,9 +73,9 @@ class Store(Settling, Moving, Following):
     def rotate_key(self, new: "Key", *, keep_old: bool = False) -> int:
         """Give an encrypted store another master key; returns how many keys of its own it has now.
 
-        One write, durable when it returns. With ``keep_old`` the old master key opens the store as well, until the
-        next rotation to the same new key. Runs that begin after it are safe from those who know the old key. Raises
-        KeyRefused if the store is not encrypted.
+        One write, durable when it returns. With ``keep_old`` the old master key opens the store as well,
+        until the next rotation to the same new key. Runs that begin after it are safe from those who know the
+        old key. Raises KeyRefused if the store is not encrypted.
         """
         from holdfast.stores.encryption_mark import rotate
 
@@ -85,9 +85,10 @@ class Store(Settling, Moving, Following):
 def store(url: "str | os.PathLike[str] | None" = None, *, key: "Key | None" = None) -> Store:
     """The store at this URL or path.
 
-    Without one: ``HOLDFAST_URL``, else the nearest ``.holdfast`` directory upwards, else a new one here. ``key`` is
-    the master key of an encrypted store, if it is not in the environment: 32 bytes, their text, a function that
-    returns them, or an object with ``wrap`` and ``unwrap``. An empty store is encrypted from then on. KeyRefused.
+    Without one: ``HOLDFAST_URL``, else the nearest ``.holdfast`` directory upwards, else a new one here.
+    ``key`` is the master key of an encrypted store, if it is not in the environment: 32 bytes, their text, a
+    function that returns them, or an object with ``wrap`` and ``unwrap``. An empty store is encrypted from
+    then on. KeyRefused.
     """
     return Store(open_or_make(url, key), lease_s=lease_s_of(url) or LEASE_S)
 

@@ -1,7 +1,7 @@
 """The self-check of an encrypted store: that of the store below, and everything opened.
 
-The store below checks what is stored. Here every row that is intact there is opened, and the plain journals are
-followed. So what is reported twice by nature, a broken chain, is named once.
+The store below checks what is stored. Here every row that is intact there is opened, and the plain journals
+are followed. So what is reported twice by nature, a broken chain, is named once.
 """
 
 from collections.abc import Iterator

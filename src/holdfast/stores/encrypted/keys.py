@@ -1,8 +1,9 @@
 """The keys of an encrypted store, and of its lineages.
 
-It knows how keys hang together and what each is for; it reads and writes no store. Master key: wraps the store
-keys. Store keys, numbered: the newest wraps the keys of new lineages and seals records that belong to no run; the
-first names blobs, because a name must not change. Lineage key: seals what a run and its forks record.
+It knows how keys hang together and what each is for; it reads and writes no store. Master key: wraps the
+store keys. Store keys, numbered: the newest wraps the keys of new lineages and seals records that belong to
+no run; the first names blobs, because a name must not change. Lineage key: seals what a run and its forks
+record.
 """
 
 from collections.abc import Callable

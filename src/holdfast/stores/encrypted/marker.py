@@ -1,7 +1,7 @@
 """The marker: the one record that says that a store is encrypted, and that has its keys, wrapped.
 
-Each slot has the store keys under one master key. A marker is written by compare-and-set: creation and rotation
-are one write each, so that a kill leaves the old one or the new one.
+Each slot has the store keys under one master key. A marker is written by compare-and-set: creation and
+rotation are one write each, so that a kill leaves the old one or the new one.
 """
 
 from base64 import b64decode, b64encode
@@ -46,8 +46,8 @@ def read_keys(store: "StorePort", master: MasterKey) -> StoreKeys:
 def rotate(store: "StorePort", old: MasterKey, new: MasterKey, *, keeps_old: bool) -> int:
     """Wrap the store's keys by another master key, with a new one for lineages from now on.
 
-    Returns how many store keys there are. Synced; one write. To rotate to the key that is in use adds no key, and
-    drops the other slot unless ``keeps_old``.
+    Returns how many store keys there are. Synced; one write. To rotate to the key that is in use adds no key,
+    and drops the other slot unless ``keeps_old``.
     """
     for _ in range(_TRIES):
         marker = _marker(store)
@@ -124,6 +124,6 @@ def _content(store: "StorePort", marker: Record) -> dict[str, Any]:
         raise KeyRefused(
             store=store.url,
             problem="it says that it is encrypted, in a way that this version cannot read",
-            advice="upgrade holdfast; or restore the store from a copy: the record that has its keys was changed",
+            advice="upgrade holdfast; or restore the store from a copy: the record of its keys was changed",
         )
     return dict(content)

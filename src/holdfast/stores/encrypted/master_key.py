@@ -1,7 +1,7 @@
 """The master key: it wraps the keys of a store, and is never stored.
 
-It is 32 bytes, or an object of the user's program that wraps and unwraps, for a key service that does not give its
-keys away.
+It is 32 bytes, or an object of the user's program that wraps and unwraps, for a key service that does not
+give its keys away.
 """
 
 from typing import Protocol

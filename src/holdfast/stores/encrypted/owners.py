@@ -1,8 +1,8 @@
 """Which keys and birth ids the runs have that this process works with.
 
-It reads rows and remembers what is needed to seal and open: not their contents. The invariant: what is remembered
-for a run and its fence is right for as long as that fence is the run's, because a new run of the same name never
-gets an old fence.
+It reads rows and remembers what is needed to seal and open: not their contents. The invariant: what is
+remembered for a run and its fence is right for as long as that fence is the run's, because a new run of the
+same name never gets an old fence.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,9 +1,9 @@
 """Seals the events of a run, and opens them.
 
-The stored event has the place of the plain one, a hidden key, a sealed body, and a checksum and a chain of its
-own: a store and its doctor check them without a key. Inside are the plain key, checksum and chain, so that an
-event comes back as it was appended, bit for bit. The first line of a stored body is in clear: the start of the
-range that the event replaces, else nothing.
+The stored event has the place of the plain one, a hidden key, a sealed body, and a checksum and a chain of
+its own: a store and its doctor check them without a key. Inside are the plain key, checksum and chain, so
+that an event comes back as it was appended, bit for bit. The first line of a stored body is in clear: the
+start of the range that the event replaces, else nothing.
 
 The invariant: what was not sealed here, for this place in this run, comes back as an event that fails its
 checksum, without its content.

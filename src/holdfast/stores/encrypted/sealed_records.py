@@ -1,7 +1,7 @@
 """Seals records, opens them, and hides the parts of their keys that tell something.
 
-Records of one run are sealed by the key of its lineage, so that they go with it; the others by a store key. The
-invariant: a record that was not sealed here, under its key and revision, is marked as damaged.
+Records of one run are sealed by the key of its lineage, so that they go with it; the others by a store key.
+The invariant: a record that was not sealed here, under its key and revision, is marked as damaged.
 """
 
 import re

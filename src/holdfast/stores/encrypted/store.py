@@ -1,8 +1,8 @@
 """The store around another one: it seals what goes in and opens what comes out.
 
-It implements ``StorePort``. Above it nothing knows of encryption, and below it no store does. It knows which verb
-carries what; how each row is sealed is in the modules beside it. What cannot be opened is treated as damage, as
-the port says for each verb.
+It implements ``StorePort``. Above it nothing knows of encryption, and below it no store does. It knows which
+verb carries what; how each row is sealed is in the modules beside it. What cannot be opened is treated as
+damage, as the port says for each verb.
 """
 
 from collections.abc import Mapping, Sequence

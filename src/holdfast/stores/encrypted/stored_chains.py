@@ -1,8 +1,8 @@
 """The chains of stored events: what the next one of a run is chained to, and what a replacement keeps.
 
-Stored chains are over sealed rows, plain ones over plain events. It remembers the last stored chain of each run
-that this process appends to. The invariant: every store below finds a sound journal, with the same anchors and
-unchained events as the plain one.
+Stored chains are over sealed rows, plain ones over plain events. It remembers the last stored chain of each
+run that this process appends to. The invariant: every store below finds a sound journal, with the same
+anchors and unchained events as the plain one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,8 +85,8 @@ def adopted_batches(
 ) -> Iterator[tuple[int, list[Event]]]:
     """The events of a copy, sealed for the run that adopts them: batches, each after a seq.
 
-    The run's own events stay bit for bit, because its forks are chained to them; and the anchor before them keeps
-    the stored chain that it has in the origin's journal.
+    The run's own events stay bit for bit, because its forks are chained to them; and the anchor before them
+    keeps the stored chain that it has in the origin's journal.
     """
     before = chains.read(copy.run, copy.origin_seq)
     after_seq = copy.origin_seq
