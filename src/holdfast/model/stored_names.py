@@ -46,6 +46,8 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
+    ("holdfast", "holdfast.stores.encrypted.seal", "NotGenuineError"),
+    ("holdfast", "holdfast.adapters.wire.exchange", "Redirected"),
     ("holdfast", "holdfast.adapters.wire.provider_error", "ProviderError"),
     ("holdfast.adapters.openai.clients", "holdfast.adapters.wire.wrapped_client", "replayed wrap"),
     ("holdfast.agents", "holdfast.api.agent", "Agent agent"),

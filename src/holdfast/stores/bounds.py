@@ -13,8 +13,11 @@ from holdfast.model.events import Event, covers_from
 from holdfast.model.store_rows import Append, Blob, Finding
 
 SEALED: Final = b"\x01HF"
-"""What a sealed value begins with, in a body behind its first line. It may be larger by what sealing adds: the
-limits are about what was sealed, and ``stores.encrypted`` has checked that."""
+"""What a sealed value begins with, in a body behind its first line.
+
+It may be larger by what sealing adds: the limits are about what was sealed, and ``stores.encrypted`` has
+checked that.
+"""
 _HEAD_BYTES: Final = 40
 
 

@@ -13,7 +13,7 @@ EFFECTS: Final = frozenset({"once", "idempotent"})
 _SETTLED: Final = {
     "done": "its call returned",
     "failed": "its call raised",
-    "in_doubt": "nobody has, yet",
+    "in_doubt": "not settled yet",
     "abandoned": "given up",
 }
 

@@ -34,7 +34,7 @@ _CASES: Final[dict[str, NeedKind]] = {
     "poisoned": "poisoned",
     "looping": "looping",
 }
-"""What is needed in each case in which hooks are told of a parked run."""
+"""What is needed in each case in which hooks report a parked run."""
 _GOES_ON: Final = frozenset({"running", "finished", "cancelled", "queued", "sealed"})
 _CALM: Final = frozenset({"finished", "cancelled", "queued", "sealed", "not_begun", "set_aside", "importing"})
 

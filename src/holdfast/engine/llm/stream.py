@@ -163,7 +163,7 @@ class Streaming:
             if not self._ready and not self._is_over:
                 await self._open()
         except BaseException:
-            self.let_go()  # nobody has a stream to close; the program may ask again, which is the same call
+            self.let_go()  # there is no stream to close; the program may ask again, which is the same call
             raise
 
     async def next(self) -> Any:

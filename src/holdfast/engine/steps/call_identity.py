@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from sys import modules
 from threading import get_ident
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
@@ -144,7 +144,9 @@ def _bound(
 def _may_declare(fn: Callable[..., Any]) -> bool:
     """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
     if type(fn) is not FunctionType or fn.__dict__:
-        return True
+        return (
+            type(fn) is not BuiltinFunctionType
+        )  # a class has no annotations that count, but may be wrapped
     known = _declaring.get(fn.__code__)
     if known is None:
         known = _declaring[fn.__code__] = "Secret" in repr(fn.__annotations__)

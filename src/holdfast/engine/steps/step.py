@@ -111,9 +111,9 @@ class Work:
     """One live call, from the intent to the outcome."""
 
     __slots__ = (
-        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args", "asked", "call_options",
-        "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs", "runtime",
-        "started_at",
+        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args", "asked",
+        "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs",
+        "runtime", "started_at",
     )  # fmt: skip
 
     def __init__(

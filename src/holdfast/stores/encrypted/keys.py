@@ -109,7 +109,7 @@ class StoreKeys:
         return LineageKey(cipher.wraps.open(wrapped[_NUMBER.size :], _key_place(birth, number)))
 
     def new_lineage(self) -> LineageKey:
-        """A key that nobody has yet."""
+        """A new random key."""
         return LineageKey(urandom(KEY_BYTES))
 
     # -- records ---------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def _marker(store: "StorePort") -> Record:
         raise KeyRefused(
             store=store.url,
             problem="it has lost the record that has its keys",
-            advice="restore the store from a copy: without that record nobody can read it",
+            advice="restore the store from a copy: without that record it cannot be read",
         )
     return marker
 

@@ -1,7 +1,7 @@
 """Seals and opens bytes, and derives keys: the only module that knows the ciphers.
 
 A sealed value is ``SEALED``, a header in clear, a random nonce, and AES-256-GCM over the content. What a
-value is and where it stands is its associated data: it opens there and nowhere else. Nonces are random and
+value is, and its place, are its associated data: it opens there and nowhere else. Nonces are random and
 never made from a place, because a restored backup would repeat them.
 """
 

@@ -30,7 +30,7 @@ from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.seal import NONCE_BYTES, SEALED, NotGenuineError, text_bytes
 
 _PLACE: Final = Struct("<cqdqII")
-"""What an event is and where it stands, as associated data: the lengths keep the texts behind it apart."""
+"""What an event is, and its place, as associated data: the lengths keep the texts behind it apart."""
 _INSIDE: Final = Struct("<qIH")
 _PLAIN_HEAD: Final = b"{}\n"
 _SEALED_HEAD: Final = _PLAIN_HEAD + SEALED

@@ -19,8 +19,11 @@ FindOwner = Callable[[str], Owner | None]
 
 _INBOX: Final = "inbox/"
 _OF_A_RUN: Final = frozenset({"snapshots", "labels", "pins", "pruning", "acts"})
-"""The spaces whose records a reader asks for run by run. Spaces that are read whole, or whose records outlive the
-run, are the store's: settlements, hooks and their deliveries, trusts."""
+"""The spaces whose records a reader asks for run by run.
+
+Spaces that are read whole, or whose records outlive the run, are the store's: settlements, hooks and their
+deliveries, trusts.
+"""
 _HIDDEN_BEHIND: Final = {"facts": "\x1f", "snapshots": "@", "trusts": "@", "forgotten": ""}
 """The spaces whose keys tell something of contents, and what stands before that part."""
 _HIDDEN: Final = re.compile("~[0-9a-f]{32}")

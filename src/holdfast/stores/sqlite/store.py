@@ -246,10 +246,8 @@ class SqliteStore:
     @reread
     def get_blobs(self, addresses: Sequence[str]) -> dict[str, bytes]:
         with self._database.read() as connection:
-            rows = (
-                (address, connection.execute(sql.GET_BLOB, (address,)).fetchone()) for address in addresses
-            )
-            return {address: row[0] for address, row in rows if row is not None}
+            rows = [(one, connection.execute(sql.GET_BLOB, (one,)).fetchone()) for one in addresses]
+        return {address: row[0] for address, row in rows if row is not None}
 
     def delete_blobs(self, addresses: Sequence[str], *, untouched_since: float) -> int:
         deleted = 0
