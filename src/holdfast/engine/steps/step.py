@@ -112,8 +112,8 @@ class Work:
 
     __slots__ = (
         "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args",
-        "asked", "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs", "runtime",
-        "started_at",
+        "asked", "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq",
+        "kwargs", "runtime", "started_at",
     )  # fmt: skip
 
     def __init__(
