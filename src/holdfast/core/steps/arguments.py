@@ -77,7 +77,7 @@ def by_position(fn: FunctionType) -> tuple[str, ...] | None:
     """The parameters of a function, if a call that gives them all by position has nothing else to bind.
 
     None for a closure, and for a function with keyword parameters or an idempotency key. Depends on its code
-    alone; a wrapper is known by its ``__dict__``, as in ``bind``.
+    alone; ``bind`` knows a wrapper by its ``__dict__``.
     """
     shape = _shape_of(fn.__code__)
     return shape.positional if shape.whole >= 0 and not fn.__code__.co_freevars else None

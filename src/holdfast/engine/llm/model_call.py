@@ -22,8 +22,7 @@ from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, read_state
-from holdfast.engine.steps.call_identity import RequestedCall, find_answer, place
-from holdfast.engine.steps.intent import intent_of
+from holdfast.engine.steps.call_identity import RequestedCall, find_answer, intent_of, place
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome

@@ -1,4 +1,4 @@
-"""Finds the identity of a call and its recorded answer.
+"""Finds the identity of a call and its recorded answer; and writes down its identity as an intent.
 
 The identity is scope, name, arguments and count, or an explicit key. Invariant: nothing is written here, and
 each recorded outcome is given to the program at most once per attempt (an explicit key: to every call with
@@ -10,7 +10,7 @@ from functools import partial
 from sys import modules
 from threading import get_ident
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 
@@ -21,6 +21,7 @@ from holdfast.core.steps.arguments import GLOBAL, bind, by_position
 from holdfast.core.steps.call_point import Point
 from holdfast.core.steps.identity import keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
+from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, locate
 from holdfast.engine.run.held_run import HeldRun, remember_failure
 from holdfast.engine.run.store_session import masked
@@ -29,10 +30,14 @@ from holdfast.engine.steps.module_data import Data
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
-from holdfast.model.calls import Call, CallOptions, Outcome
+from holdfast.model.calls import READ, Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part, raw_value
+from holdfast.model.events import Kind
 from holdfast.model.markers import KNOWN, Act
 from holdfast.model.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast.engine.steps.step import Work
 
 _IDENTITY_ADVICE = (
     "pass plain data, mark it with holdfast.ephemeral(...), name it in ignore=, "
@@ -380,3 +385,45 @@ def return_hint(fn: Callable[..., Any] | None) -> object:
         return get_type_hints(fn).get("return")
     except Exception:  # noqa: BLE001 - a hint that does not evaluate here is no hint
         return None
+
+
+def intent_of(
+    work: "Work", more: dict[str, Any], parts: dict[str, Any] | None = None, at: float | None = None
+) -> Draft:
+    """The intent of a call, with more fields and parts; ``at`` is when it began, if it is written later."""
+    asked, options = work.asked, work.call_options
+    scope, after, forked, path = asked.point
+    fields: dict[str, Any] = {"effect": options.effect, "in": scope, "after": after, "path": path, **more}
+    if forked:
+        fields["forked"] = True
+    if options is not READ or work.idem:
+        _add_options(work, fields)
+    if asked.data is not None:
+        parts = module_data.add_to(fields, parts, asked.data)
+    for intent in work.held.hooks.intent:
+        fields = intent(work, fields)
+    started = Kind.STEP_STARTED
+    return draft(started, asked.name, asked.key, fields, asked.arguments, "args", parts=parts, at=at)
+
+
+def _add_options(work: "Work", fields: dict[str, Any]) -> None:
+    """Add what makes this call other than a plain read."""
+    options = work.call_options
+    if options.refetchable:
+        fields["refetchable"] = True
+    if work.idem:
+        fields["idempotency_key"] = work.idem
+        if work.held.owner:  # it goes with the key, if the run came from another store
+            fields["owner"] = work.held.owner
+    if options.is_tool:
+        fields["tool"] = True
+    if options.effect == "once":
+        # What the tool declares for a doubt. A resume plan reads it, which is made without the program.
+        if options.in_doubt != "stop":
+            fields["in_doubt"] = options.in_doubt
+        if options.verify is not None:
+            fields["verify"] = True
+    if work.deadline is not None:
+        fields["deadline"] = work.deadline
+    if options.approved_seq:
+        fields["approved"] = options.approved_seq

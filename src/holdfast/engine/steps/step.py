@@ -32,11 +32,11 @@ from holdfast.engine.steps.call_identity import (
     answer_at_hand,
     find_answer,
     identify,
+    intent_of,
     look_around,
     lost_of,
     unclaiming,
 )
-from holdfast.engine.steps.intent import intent_of
 from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, call_here, load_threads
 from holdfast.errors import (
     DeadlinePassed,
@@ -111,9 +111,9 @@ class Work:
     """One live call, from the intent to the outcome."""
 
     __slots__ = (
-        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args", "asked",
-        "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq", "kwargs",
-        "runtime", "started_at",
+        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args",
+        "asked", "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq",
+        "kwargs", "runtime", "started_at",
     )  # fmt: skip
 
     def __init__(
