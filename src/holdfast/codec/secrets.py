@@ -1,7 +1,7 @@
 """The secrets that this process knows, and the one place that keeps their values out of what is written.
 
-``hide`` puts references into written JSON, ``mask`` puts masks into text, ``refill`` reads a reference. What a
-value is written as, and what text it appears in, other modules know.
+``hide`` puts references into written JSON, ``mask`` puts masks into text, ``refill`` reads a reference. What
+a value is written as, and what text it appears in, other modules know.
 
 Invariants: after ``hide`` and after ``mask`` no value of a known secret is in the result, in clear or as JSON
 escapes it; ``KNOWN`` is empty where no secret is known, and then nothing is searched, nor this module loaded.
@@ -50,8 +50,8 @@ _changing = threading.Lock()
 def secret(value: str, *, name: str) -> str:
     """Register a secret: from now on its value is recorded as a reference to ``name``, wherever it appears.
 
-    Returns the value. The value of a name can be replaced, and a record is refilled with the newest. Misuse for
-    a value of fewer than 4 characters, or a name with other characters than letters, digits, ``_ . -``.
+    Returns the value. The value of a name can be replaced, and a record is refilled with the newest. Misuse
+    for a value of fewer than 4 characters, or a name with other characters than letters, digits, ``_ . -``.
     """
     if re.fullmatch(_NAME, name) is None:
         raise Misuse(
@@ -374,13 +374,10 @@ def revealed(tree: Any) -> Any:
 
 def _value_of(name: str) -> str:
     found = find_value(name)
-    if found is None:
-        raise SecretMissing(name=name, **_advice(name))
-    return found
-
-
-def _advice(name: str) -> dict[str, str]:
-    if "~" in name:
-        parameter = name.partition("~")[0]
-        return {"advice": f"it was given as the argument {parameter!r} of a call: make that call before this"}
-    return {"advice": f"set the environment variable {name}, or call holdfast.secret(…, name={name!r}) first"}
+    if found is not None:
+        return found
+    if "~" not in name:
+        raise SecretMissing(name=name)  # which says how to set it
+    parameter = name.partition("~")[0]
+    advice = f"it was given as the argument {parameter!r} of a call: make that call before this"
+    raise SecretMissing(name=name, advice=advice)

@@ -1,7 +1,7 @@
 """What looks like a credential: the names of variables, the values they have, and well-known kinds of keys.
 
-Pure text rules. A false alarm costs more than a miss: a word that is taken for a password riddles every record
-with references. So each rule asks for length, for mixed characters and for entropy.
+Pure text rules. A false alarm costs more than a miss: a word that is taken for a password riddles every
+record with references. So each rule asks for length, for mixed characters and for entropy.
 """
 
 import re
@@ -83,7 +83,7 @@ def names_a_credential(name: str) -> bool:
 
 
 def is_credential(value: str) -> bool:
-    """Whether the value of such a variable is one: long and mixed enough to be no word, no number, no path."""
+    """Whether the value of such a variable is one: long and mixed enough to be no word, number or path."""
     if len(value) < VALUE_CHARS_MIN or value.startswith(_PLACES):
         return False
     kinds = (

@@ -1,7 +1,7 @@
 """Finds secrets that a store has in clear: recorded before they were known, or by an earlier version.
 
-It reads the rows of runs, their events and contents, and records. It names the place and the secret, never the
-value. The contents of files are not looked at: they are no records.
+It reads the rows of runs, their events and contents, and records. It names the place and the secret, never
+the value. The contents of files are not looked at: they are no records.
 """
 
 from collections.abc import Iterable, Iterator
