@@ -270,6 +270,7 @@ class TestPlan:
         found |= {f"stopped[].{name}" for name in StoppedLine._fields}
         found |= {f"unclaimed[].{name}" for name in UnclaimedLine._fields}
         found -= {"questions", "waits", "stopped", "unclaimed"}
+        found.add("secrets")  # sentences, if a secret was rotated or is gone
         found = (found - {"launch.environ"}) | {
             f"launch.environ.{name}" for name in plan["launch"]["environ"]
         }

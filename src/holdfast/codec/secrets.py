@@ -40,6 +40,12 @@ _declared: Final[dict[str, dict[str, str]]] = {}
 _names: Final[dict[str, str]] = {}
 """Value to name, of the registered and those of the environment."""
 _pattern: "re.Pattern[str] | None" = None
+_FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "json": lambda value: orjson.dumps(value).decode()[1:-1],
+    "repr": lambda value: repr(value)[1:-1],
+}
+_forms: Final[dict[str, tuple[str, str]]] = {}
+"""How else a value is written inside a text, to the value and the name of the form."""
 _policy = ""
 _changing = threading.Lock()
 
@@ -143,6 +149,14 @@ def _rebuild() -> None:
     values = [
         *_names, *(one for one in _declared if one not in _names and len(one) >= VALUE_CHARS_MIN)
     ]  # fmt: skip
+    # A value with quotes or backslashes looks different inside a JSON text, and inside a ``repr``.
+    _forms.clear()
+    for value in tuple(values):
+        for form, write in _FORMS.items():
+            written = write(value)
+            if written not in _forms and written not in values:
+                _forms[written] = (value, form)
+                values.append(written)
     values.sort(key=lambda one: (-len(one), one))
     _pattern = re.compile("|".join(map(re.escape, values))) if values else None
     KNOWN[:] = [orjson.dumps(value)[1:-1] for value in values]
@@ -151,6 +165,9 @@ def _rebuild() -> None:
 
 
 def _name_of(value: str) -> str:
+    if value in _forms:
+        value, form = _forms[value]
+        return f"{_name_of(value)}|{form}"
     found = _names.get(value)
     if found is not None:
         return found
@@ -342,6 +359,10 @@ def filled(words: Sequence[str], hidden: Mapping[str, Any]) -> tuple[str, ...]:
 
 def find_value(name: str) -> str | None:
     """The value of a secret by its name; None if this process does not have it."""
+    name, _, form = name.partition("|")
+    if form in _FORMS:
+        value = find_value(name)
+        return None if value is None else _FORMS[form](value)
     found = _registered.get(name)
     if found is None and "~" in name:
         found = next((value for value, names in _declared.items() if name in names.values()), None)
@@ -374,13 +395,10 @@ def revealed(tree: Any) -> Any:
 
 def _value_of(name: str) -> str:
     found = find_value(name)
-    if found is None:
-        raise SecretMissing(name=name, **_advice(name))
-    return found
-
-
-def _advice(name: str) -> dict[str, str]:
-    if "~" in name:
-        parameter = name.partition("~")[0]
-        return {"advice": f"it was given as the argument {parameter!r} of a call: make that call before this"}
-    return {"advice": f"set the environment variable {name}, or call holdfast.secret(…, name={name!r}) first"}
+    if found is not None:
+        return found
+    if "~" not in name:
+        raise SecretMissing(name=name.partition("|")[0])  # which says how to set it
+    parameter = name.partition("~")[0]
+    advice = f"it was given as the argument {parameter!r} of a call: make that call before this"
+    raise SecretMissing(name=name, advice=advice)

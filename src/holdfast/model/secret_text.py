@@ -1,5 +1,7 @@
 """What stands for a secret: a reference in recorded data, a mask in text.
 
+A name may end with ``|json`` or ``|repr``: so it was written inside a longer text.
+
 A reference is a tag: ``{"$":"secrets","v":["Bearer ","OPENAI_API_KEY",""]}`` has text and names of secrets in
 turn, beginning and ending with text. Base64 and escaped text have the same list inside their own tags. A mask
 is ``<secret NAME>``. It is never read back: what looks like one is text.
@@ -16,7 +18,7 @@ _TAGGED: Final = frozenset({TAG, "bytes", "bytearray", "str"})
 
 def mask_of(name: str) -> str:
     """What people and models see in place of a value."""
-    return f"<secret {name}>"
+    return f"<secret {name.partition('|')[0]}>"
 
 
 def names_in(tree: Any) -> set[str]:

@@ -1,5 +1,6 @@
 """What a program reads back: the values themselves, by name, in every life and copy of a run."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,14 @@ def test_a_secret_that_cannot_be_hidden_is_refused(no_secret: None, name: str, v
     """Too short, or no text; or a name that could not be typed."""
     with pytest.raises(holdfast.Misuse):
         holdfast.secret(value, name=name)
+
+
+def test_a_secret_inside_json_or_a_repr_is_hidden_and_comes_back_so(secret: str, tmp_path: Path) -> None:
+    """A value with a quote and a backslash is written in another way there. A tool call's arguments are such a text."""
+    told = {"arguments": json.dumps({"key": secret}), "shown": repr([secret])}
+    for _ in range(2):
+        with pytest.raises(RuntimeError), holdfast.run("r", store=tmp_path / "s.db") as run:
+            assert run.step("a", lambda: told) == told
+            raise RuntimeError
+    assert places(secret, tmp_path) == []
+    assert json.dumps(secret)[1:-1].encode() not in (tmp_path / "s.db-wal").read_bytes()
