@@ -3,6 +3,7 @@
 import logging
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
-SECRET = "Quicksilver-4711"  # noqa: S105 - what the tests look for in files
+SECRET = "Quicksilver-4711"
 T = TypeVar("T")
 
 
@@ -37,10 +38,8 @@ def act(store: holdfast.Store, name: str = "agent") -> None:
         run.decide(f"use {SECRET}", because=SECRET)
         with holdfast.run("helper") as child:
             child.step("deep", lambda: SECRET)
-        try:
+        with suppress(RuntimeError):
             run.step("fails", _fail)
-        except RuntimeError:
-            pass
         run.finish({"answer": SECRET})
 
 
@@ -97,7 +96,7 @@ def test_sql_views_show_names_and_no_content(tmp_path: Path) -> None:
     store.close()
     connection = apsw.Connection(str(tmp_path / "sealed.db"))
     for view in ("journal", "tool_counts", "failures", "model_costs"):
-        found = str(list(connection.execute(f"SELECT * FROM {view}")))  # noqa: S608 - names from above
+        found = str(list(connection.execute(f"SELECT * FROM {view}")))
         assert SECRET not in found
     counts = dict(connection.execute("SELECT name, started FROM tool_counts"))
     assert counts["look"] == 1
