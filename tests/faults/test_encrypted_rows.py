@@ -1,8 +1,8 @@
 """An encrypted store against someone who can write to its tables: nothing changed, swapped or stripped is used.
 
-The attacker has everything but the key, and repairs every checksum and chain that needs none. The tests were seen
-to fail with the seq left out of an event's associated data, with the revision left out of a record's, with a constant
-nonce, and with sealed bodies that were not required to be sealed.
+The attacker has everything but the key, and repairs every checksum and chain that needs none. Tests were seen to
+fail with the seq left out of an event's associated data, the revision left out of a record's, agent and time left out of
+a run's, and with a constant nonce.
 """
 
 import os
@@ -17,8 +17,12 @@ import holdfast
 from holdfast.errors import Corrupt
 from holdfast.model.events import checksum
 from holdfast.model.store_rows import RunRow
+from holdfast.stores.encrypted.keys import LineageKey
+from holdfast.stores.encrypted.seal import NotGenuineError
+from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_events
 from holdfast.stores.encrypted.store import EncryptedStore
 from holdfast.stores.row_checksums import record_crc, run_crc
+from holdfast.testing.store_rules.builders import an_event
 
 KEY = bytes(range(32))
 
@@ -134,6 +138,22 @@ def test_a_changed_column_of_an_event_is_refused(
     mend_events(path)
     with pytest.raises(Corrupt, match="event #4 of run one"):
         read_all(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"seq": 5}, {"at": 9.0}, {"kind": "mark"}, {"name": "x"}, {"fence": 2}, {"key": "x"}]
+)
+def test_an_event_opens_at_its_place_only(change: dict[str, Any]) -> None:
+    """By its seal alone: the plain checksum, which a reader checks as well, would notice it, but is no seal."""
+    owner = Owner("r", "birth", LineageKey(os.urandom(32)), 1)
+    event = an_event("r", 4)
+    (sealed,) = seal_events(owner, [event], 0)
+    assert open_event(owner, sealed) == event
+    moved = sealed._replace(**change)
+    with pytest.raises(NotGenuineError):
+        open_event(owner, moved._replace(crc=checksum("r", *moved[:7])))
+    with pytest.raises(NotGenuineError):
+        open_event(owner._replace(birth="other"), sealed)
 
 
 @pytest.mark.parametrize("column", ["crc", "chain"])
