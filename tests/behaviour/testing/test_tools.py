@@ -48,7 +48,7 @@ def test_a_store_that_fails_before_a_write_is_tried_again_until_it_is_mended(
     store, faults = faulty_store(new_url(), clock=clock)
     with holdfast.run("r", store=store) as run:
         faults.fail("append", at=1, times=5)
-        holdfast.tool(lambda: "paid", name="pay")()
+        holdfast.tool(name="pay")(lambda: "paid")()
         assert run.status == "running"
     assert faults.raised == 5
     assert clock.slept_s > 0
