@@ -61,7 +61,7 @@ def test_a_failing_script_is_made_short() -> None:
 
 FOUND_BY: Final = {
     "the_fence_is_not_checked": 1,
-    "outcomes_are_only_flushed": 63,
+    "outcomes_are_only_flushed": 66,
     "a_doubt_counts_as_not_done": 1,
     "a_living_process_counts_as_dead": 61,
     "letters_are_dropped": 0,
