@@ -13,7 +13,6 @@ from holdfast.engine.journal import inbox, journal
 from holdfast.engine.lineage import fork, rewind
 from holdfast.engine.run import held_run, sealed
 from holdfast.engine.steps import in_doubt
-from holdfast.engine.transfer import handoff_answers
 from holdfast.model.events import Kind
 from holdfast.stores import in_memory_rows
 
@@ -107,12 +106,6 @@ def equal_calls_are_mixed_up() -> Any:
     return patch.object(held_run.HeldRun, "claim", claim)
 
 
-def a_failed_write_counts_as_not_written() -> Any:
-    """An error of the store is taken for "not written"."""
-    assert callable(journal.Journal._arrived)
-    return patch.multiple(journal.Journal, _is_there=lambda *_: False, _arrived=lambda *_: None)
-
-
 def half_a_handoff_is_entered() -> Any:
     """The first defect that the simulator found: the taker of a handoff that was cut off began from nothing."""
     real = sealed.check_may_act
@@ -125,18 +118,12 @@ def half_a_handoff_is_entered() -> Any:
     return patch.object(entering, "check_may_act", check)
 
 
-def a_failed_try_hides_the_later_effect() -> Any:
-    """The second: an effect that failed before the point of a rewind, and was made behind it, happened twice."""
-    assert callable(handoff_answers.TakenOver._is_listed_since)
-    return patch.object(handoff_answers.TakenOver, "_is_listed_since", lambda *_: False)
-
-
 PLANTS: Final = {
     made.__name__: made
     for made in (
         the_fence_is_not_checked, outcomes_are_only_flushed, a_doubt_counts_as_not_done, a_living_process_counts_as_dead,
         letters_are_dropped, forks_forget_later_effects, rewinds_forget_later_effects, equal_calls_are_mixed_up,
-        a_failed_write_counts_as_not_written, half_a_handoff_is_entered, a_failed_try_hides_the_later_effect,
+        half_a_handoff_is_entered,
     )
 }  # fmt: skip
 

@@ -150,8 +150,8 @@ class Simulation:
 
     def read(self, what: str) -> str:
         """A step's function runs: it was not finished before."""
-        branch, op, is_holder = self._here()
         self.process.turn()
+        branch, op, is_holder = self._here()
         if is_holder and self._is_finished(branch, op):
             self.broken.append(f"{op.kind} {op.uid} of {branch.run} was finished, and is made again")
         self.machine.counts["reads"] += 1
@@ -208,8 +208,8 @@ class Simulation:
     def happen_idempotent(self, what: str, key: str) -> str:
         """The outside makes it once for each key, and gives the same receipt again."""
         del what
-        branch, op, is_holder = self._here()
         self.process.turn()
+        branch, op, is_holder = self._here()
         if key not in self.receipts:
             return self._make(key)
         if is_holder and op.uid in branch.acked:

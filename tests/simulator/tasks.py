@@ -41,12 +41,16 @@ class Tasks:
         self._directory = directory
         self.parcels: dict[tuple[str, str], Path] = {}
         """Moves that may have been interrupted: the run, and its file."""
+        self._began: dict[str, int] = {}
+        self._said: dict[tuple[str, str, str], int] = {}
+        """When people said something, by what it was about; in port calls, as the beginnings of tasks."""
         self.handed: dict[tuple[str, str], str] = {}
         """Handoffs that may have been interrupted: the run, and who takes over."""
 
     def run(self, process: Process, what: str, branch: Branch, a: int, b: int) -> None:
         """Do it. A refusal by name is one of its ends."""
         process.story = f"{what} {branch.run}"
+        self._began[process.owner] = self._now
         process.machine.counts[what] += 1
         try:
             getattr(self, what)(process, branch, a, b)
@@ -59,7 +63,8 @@ class Tasks:
         except holdfast.AwaitingAnswer as waits:
             end = self._asked_again(branch, waits)
         except holdfast.StepInDoubt as doubt:
-            if (doubt.run, doubt.key) in branch.resolved:
+            said = ("resolved", doubt.run, doubt.key)
+            if said[1:] in branch.resolved and self._is_older(said):
                 self.sim.broken.append(
                     f"{doubt.step} of {doubt.run} was resolved as done, and is in doubt again"
                 )
@@ -77,9 +82,17 @@ class Tasks:
 
     def _asked_again(self, branch: Branch, waits: holdfast.AwaitingAnswer) -> str:
         asked = self.sim.at[self.sim.process.owner][1].uid
-        if asked in branch.answered:
+        if asked in branch.answered and self._is_older(("answered", branch.run, str(asked))):
             self.sim.broken.append(f"question {asked} of {waits.run} was answered, and is asked again")
         return "asked"
+
+    @property
+    def _now(self) -> int:
+        return self.sim.machine.counts["port calls"]
+
+    def _is_older(self, said: tuple[str, str, str]) -> bool:
+        """Whether it was said before this attempt began: one that is on its way may just have looked for it."""
+        return self._said.get(said, 0) < self._began[self.sim.process.owner]
 
     # -- the tasks -----------------------------------------------------------------------------------------------------
 
@@ -189,6 +202,7 @@ class Tasks:
                     store.answer(run, value, asked.id)
                     if not branch.is_rewound:
                         branch.answered[uid] = value
+                        self._said["answered", branch.run, str(uid)] = self._now
 
     def _settle(self, process: Process, store: holdfast.Store, branch: Branch, run: str) -> None:
         for doubt in store.doubts(run):
@@ -206,6 +220,7 @@ class Tasks:
                     store.resolve(run, doubt.key, "done", value=receipt)
                     if not branch.is_rewound:
                         branch.resolved.add((run, doubt.key))
+                        self._said["resolved", run, doubt.key] = self._now
 
     def _known_receipt(self, branch: Branch, run: str, key: str) -> str | None:
         """A person is also asked about what another history has made, and its result is gone there."""

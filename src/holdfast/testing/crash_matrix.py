@@ -186,7 +186,7 @@ class CrashMatrix:
         again_every: int | None = None,
         start: Start = "spawn",
     ) -> Report:
-        """Kill an agent before and after every port call; each effect must happen as often as undisturbed.
+        """Kill an agent before and after every port call; its effects must happen as often as undisturbed.
 
         ``agent`` is a function with ``@holdfast.agent``, blocking or async, at the top of its module; it runs
         with these arguments in a process and a directory of its own. ``effects`` is a file there, to which

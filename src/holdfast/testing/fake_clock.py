@@ -10,13 +10,13 @@ _BEGIN: Final = 1_700_000_000.0
 
 
 class FakeClock:
-    """Implements ``holdfast.clock.Clock``: time passes when a sleep begins, or when the test says so."""
+    """Implements ``holdfast.clock.Clock``: time passes when a run sleeps, or when the test says so."""
 
     def __init__(self, at: float = _BEGIN) -> None:
         """``at`` is the wall time in seconds since the epoch."""
         self.at = at
         self.slept_s = 0.0
-        """How long all sleeps were, together."""
+        """How long all runs have slept together."""
         self._monotonic = 0.0
 
     def wall(self) -> float:
