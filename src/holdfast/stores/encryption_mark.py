@@ -102,7 +102,7 @@ def master_key(key: "Key | None", store: str) -> "MasterKey":
     """The master key that was given, or that the environment names. Raises KeyRefused."""
     from holdfast.stores.encrypted.master_key import KnownKey, ServiceKey
 
-    if key is not None and not isinstance(key, (bytes, bytearray, str)):
+    if key is not None and not isinstance(key, (bytes, str)):
         if not callable(key):
             return ServiceKey(key)
         key = key()
