@@ -203,6 +203,12 @@ DELIVERIES: Final = "deliveries"
 DELIVERED: Final = "delivered"
 """The record space of the deliveries that have ended."""
 
+MARK_SPACE: Final = "encryption"
+MARK_KEY: Final = "keys"
+"""The place of the record that says that a store is encrypted, and has its keys."""
+KEY_VARIABLES: Final = ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND")
+"""The environment variables that name the master key of encrypted stores."""
+
 ACTS: Final = "acts"
 """The record space that says who asked for an act on a run that leaves no event."""
 

@@ -45,6 +45,7 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.recorded_value", "Recorded"),
     ("holdfast", "holdfast.model.replay", "Replayed"),
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
+    ("holdfast", "holdfast.stores.encrypted.seal", "NotGenuineError"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
     ("holdfast", "holdfast.stores.encrypted.seal", "NotGenuineError"),
     ("holdfast", "holdfast.adapters.wire.exchange", "Redirected"),

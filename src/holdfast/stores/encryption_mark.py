@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import KeyRefused
+from holdfast.model.store_rows import KEY_VARIABLES, MARK_KEY, MARK_SPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     Key = bytes | str | Callable[[], bytes | str] | KeyService
     """A master key: 32 bytes, their text in base64 or hex, a function that returns either, or a service."""
 
-MARK_SPACE: Final = "encryption"
-MARK_KEY: Final = "keys"
-ENVIRONMENT: Final = ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND")
 _BYTES: Final = 32
 _COMMAND_S: Final = 60.0
 _FILLED: Final = ("facts", "hooks")
@@ -37,7 +35,7 @@ def with_keys(
 
     ``may_be_plain`` allows a plain store although a key is set in the environment: to read it, and copy it.
     """
-    is_set = key is not None or any(os.environ.get(name) for name in ENVIRONMENT)
+    is_set = key is not None or any(os.environ.get(name) for name in KEY_VARIABLES)
     marker = None if is_new else store.get_record(MARK_SPACE, MARK_KEY)
     if marker is None and not is_set:
         return store
@@ -94,7 +92,7 @@ def refuse_sealed(records: "Iterable[Record]", store: str) -> None:
 
 
 def read_key(name: str, told: str) -> bytes:
-    """The key that a variable of ``ENVIRONMENT`` would give with this value. Raises KeyRefused."""
+    """The key that a variable of ``KEY_VARIABLES`` would give with this value. Raises KeyRefused."""
     return _key_bytes(_told_key(name, told, "for the new key"), "for the new key")
 
 
@@ -180,7 +178,7 @@ def _refused(store: str, problem: str) -> KeyRefused:
 
 
 def _set_names() -> list[str]:
-    return [name for name in ENVIRONMENT if os.environ.get(name)]
+    return [name for name in KEY_VARIABLES if os.environ.get(name)]
 
 
 def _is_empty(store: "StorePort") -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.errors import BadUrl
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.stores.encryption_mark import with_keys
+from holdfast.model.store_rows import KEY_VARIABLES, MARK_KEY, MARK_SPACE
 from holdfast.stores.own_files import own_files
 from holdfast.stores.port import StorePort
 
@@ -72,6 +72,8 @@ def open_store(
     with _opening:
         found = _open.get(place[:2])
         if found is not None and found.is_open and key is not None:
+            from holdfast.stores.encryption_mark import with_keys
+
             with_keys(getattr(found, "inner", found), key)  # the same store, under this key as well
         elif found is None or not found.is_open:
             is_new = place.scheme == "sqlite" and not os.path.exists(place.name)
@@ -84,6 +86,12 @@ def open_store(
 
 def _with_keys(store: "_Store", key: "Key | None", *, is_new: bool, may_be_plain: bool) -> "_Store":
     try:
+        # most stores are plain: for them nothing is loaded
+        has_key = key is not None or any(map(os.environ.get, KEY_VARIABLES))
+        if not has_key and (is_new or store.get_record(MARK_SPACE, MARK_KEY) is None):
+            return store
+        from holdfast.stores.encryption_mark import with_keys
+
         sealed: _Store = with_keys(store, key, is_new=is_new, may_be_plain=may_be_plain)
     except BaseException:
         store.close()

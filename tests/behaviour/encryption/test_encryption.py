@@ -11,8 +11,9 @@ import pytest
 
 import holdfast
 from holdfast.errors import Corrupt
+from holdfast.model.store_rows import MARK_KEY, MARK_SPACE
 from holdfast.stores.encrypted.store import EncryptedStore
-from holdfast.stores.encryption_mark import MARK_KEY, MARK_SPACE, with_keys
+from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
 

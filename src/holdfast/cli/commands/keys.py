@@ -44,7 +44,7 @@ def command(
 
     \b
     Example:
-      export HOLDFAST_KEY=$(holdfast keys new)
+      holdfast keys new
       holdfast keys rotate --new-file /run/secrets/holdfast-2027 --keep-old
     """  # noqa: D301 - click's own mark
     if action == "new":

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from orjson import dumps, loads
 
 from holdfast.errors import KeyRefused
-from holdfast.model.store_rows import Record
+from holdfast.model.store_rows import MARK_KEY, MARK_SPACE, Record
 from holdfast.stores.encrypted.keys import StoreKeys
 from holdfast.stores.encrypted.master_key import MasterKey
 from holdfast.stores.encrypted.seal import KEY_BYTES, NotGenuineError
-from holdfast.stores.encryption_mark import MARK_KEY, MARK_SPACE
 
 if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
