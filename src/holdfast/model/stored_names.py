@@ -47,7 +47,6 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.salvage", "RunRemains RunSalvaged Salvaged"),
     ("holdfast", "holdfast.stores.encrypted.seal", "NotGenuineError"),
     ("holdfast", "holdfast.stores.sqlite.locks.reread", "LostWhileReading"),
-    ("holdfast", "holdfast.stores.encrypted.seal", "NotGenuineError"),
     ("holdfast", "holdfast.adapters.wire.exchange", "Redirected"),
     ("holdfast", "holdfast.adapters.wire.provider_error", "ProviderError"),
     ("holdfast.adapters.openai.clients", "holdfast.adapters.wire.wrapped_client", "replayed wrap"),
