@@ -36,8 +36,8 @@ def command(
 
     \b
     new       print a new key: 32 random bytes in base64. It is stored nowhere
-    rotate    wrap the keys of the store by the new key; HOLDFAST_KEY, HOLDFAST_KEY_FILE
-              or HOLDFAST_KEY_COMMAND is the old one. One write: killed, run it again
+    rotate    wrap the keys of the store by the new key; HOLDFAST_KEY (or
+              _FILE, _COMMAND) is the old one. One write: killed, run it again
 
     With --keep-old both keys open the store, so that processes can be restarted one by one; the same line
     without it, with the new key set, ends that.
