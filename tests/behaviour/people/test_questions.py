@@ -297,7 +297,8 @@ def test_several_questions_are_open_at_once(url: str, store: holdfast.Store) -> 
     store.answer("r", False, "q2")
     with pytest.raises(holdfast.AwaitingAnswer):
         asyncio.run(body())
-    assert [asked.id for asked in store.questions("r")] == ["q1", "q3"]
+    # The attempt may park on q1 before its other task has read the answer to q2, which then waits in the inbox.
+    assert [asked.id for asked in store.questions("r") if asked.pending is None] == ["q1", "q3"]
     store.answer("r", True, "q3")
     store.answer("r", True, "q1")
     assert asyncio.run(body()) == [True, False, True]

@@ -12,6 +12,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.engine.journal.group_commit import Committer
 from holdfast.engine.journal.heartbeat import Heartbeat
 from holdfast.engine.journal.inbox_wakeup import InboxWakeup
+from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.limits import LEASE_S
 from holdfast.model.markers import KNOWN
 from holdfast.stores.port import StorePort
@@ -74,6 +75,7 @@ _CREDENTIALS = (
 def know_secrets() -> None:
     """Look for secrets in the environment. Where no name looks like one, nothing is loaded for it."""
     if KNOWN or any(name.rstrip("0123456789_").upper().endswith(_CREDENTIALS) for name in os.environ):
+        keep_spare()  # no run is entered yet, and this imports
         from holdfast.codec.secrets import know_environment
 
         know_environment()
