@@ -115,7 +115,7 @@ crossings: .venv/.dev  ## every operation at every event of every program, kille
 simulate: .venv/.dev  ## ten thousand seeds of the simulator: processes, power, faults, people and code changes in one process; an hour of a core
 	$(BIN)/python -W ignore -m tests.simulator --seeds 0:10000 --jobs $(WORKERS)
 
-mutants: .venv/.dev  ## 48 mutations of lines that the promises rest on, each noticed by a test: half an hour
+mutants: .venv/.dev  ## 48 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
 	$(BIN)/python -m tests.mutants
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run

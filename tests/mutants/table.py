@@ -27,7 +27,7 @@ _HALF = "6. A half-written answer is not lost"
 _SAFE = "Safety"
 
 _STORES = ("tests/contract/test_stores.py",)
-_DECIDE = ("tests/behaviour/steps/test_effects.py",)
+_DECIDE = ("tests/unit/test_settlement.py", "tests/behaviour/steps/test_effects.py")
 
 MUTATIONS: Final = (
     # -- 1 ----------------------------------------------------------------------------------------------------------------
