@@ -114,6 +114,8 @@ BODY_DEPTH_MAX: Final = 2 * VALUE_DEPTH_MAX + 50
 EXPORT_RUNS_MAX: Final = 10_000
 EXPORT_LETTERS_MAX: Final = RECORD_PAGE_MAX
 EXPORT_RECORDS_MAX: Final = 100_000
+EXPORT_PARTS_MAX: Final = 4_000_000
+"""Files in one export: more than its manifest can list."""
 
 # time
 LEASE_S: Final = 30.0
@@ -150,6 +152,10 @@ DRAIN_S: Final = 10.0
 PROXY_BODY_BYTES_MAX: Final = 64_000_000
 PROXY_LOST_ANSWERS_MAX: Final = 16
 """The size of a request to the proxy, and how many answers it keeps for an agent whose connection broke."""
+UI_BODY_BYTES_MAX: Final = 16_000_000
+"""The size of a request to the inspector: the texts and messages of one act."""
+MCP_BODY_BYTES_MAX: Final = 64_000_000
+"""The size of a request to the MCP server over HTTP."""
 PROXY_STOP_S: Final = 5.0
 """How long a command may go on after its proxy has stopped the run, before it is ended."""
 RETRY_BACKOFF_S: Final = 0.5
@@ -160,6 +166,8 @@ WORKER_CRASHES_MAX: Final = 5
 WORKER_POLL_S: Final = 1.0
 WORKER_POLL_S_MIN: Final = 0.05
 """A worker with free capacity polls this often: at the shorter interval after it found work."""
+SLEEP_S_MAX: Final = 3_153_600_000.0
+"""A hundred years: a longer sleep would end behind the last time that a calendar has."""
 WAIT_LOOK_S: Final = 2.0
 """A waiting run checks the clock and its inbox at least this often; a letter wakes it at once."""
 
@@ -201,8 +209,12 @@ HANDOFF_ITEMS_MAX: Final = 200
 
 Effects are always complete.
 """
+HANDOFF_DOCUMENT_BYTES_MAX: Final = 256_000_000
+"""The size of a handoff document that is read from a file."""
 HANDOFF_DOUBTS_MAX: Final = 30
 """How many effects in doubt one handoff may have."""
+FACTS_FILE_BYTES_MAX: Final = 1_000_000_000
+"""The size of a file of facts that is imported."""
 PROMISE_CHARS_MAX: Final = 2_000
 INBOX_MESSAGES_MAX: Final = 500
 """How many unread messages a run's inbox may have."""
@@ -260,6 +272,11 @@ DEFERRED_BYTES_MAX: Final = 16_000
 """How many intents wait for an outcome, and how large each may be: they are one append with it."""
 HOLDER_ENDS_S: Final = 5.0
 """How long a killed process gets to be gone: the kernel frees its memory first, and its locks after that."""
+CALL_NOTE_BYTES_MAX: Final = 78
+"""How long the note of a call may be, together with the id of its run: a slot of the side file has both.
+
+Encryption adds four bytes to it.
+"""
 CLOCK_BACK_S: Final = 5.0
 """A clock that is behind the last record by less is not told: machines that share a store differ by that."""
 

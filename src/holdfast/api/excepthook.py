@@ -14,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.engine.run.store_session import store_of
+from holdfast.engine.run.store_session import masked, store_of
 from holdfast.errors import (
     AwaitingAnswer,
     AwaitingChild,
@@ -151,8 +151,11 @@ def lines_of(stop: StopSignal) -> list[str]:
         if command:
             lines.append(f"  {label}: {_typed([*_program(), *command, *_store_option(stop)])}")
     if not isinstance(stop, _ENDS):
-        lines.append(f"  go on: {_go_on()}" if _can_be_typed() else "  go on: start the program again")
-    return lines
+        again = _go_on()
+        # With a mask in it, it cannot be typed.
+        can_be_typed = _can_be_typed() and masked(again) == again
+        lines.append(f"  go on: {again}" if can_be_typed else "  go on: start the program again")
+    return list(map(masked, lines))
 
 
 def _program() -> list[str]:

@@ -40,7 +40,7 @@ from holdfast.api.shared import Handle, checked_label, finish_run
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
-from holdfast.engine.steps.step import step
+from holdfast.engine.steps.plain_step import step_here
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.limits import CONTEXT_TOKENS
 from holdfast.model.calls import ONCE, READ, CallOptions
@@ -84,7 +84,7 @@ class Run(Handle["RunOptions"]):
         ``once`` for an effect that must not happen twice. An exception is recorded too and raised again on
         replay, unless it ended the attempt: then the function is tried again.
         """
-        return drive(step(self._held, BLOCKING, READ, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return step_here(self._held, READ, name, fn, args, kwargs)  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function whose effect must not happen twice, such as a payment.
@@ -93,7 +93,7 @@ class Run(Handle["RunOptions"]):
         stops with ``StepInDoubt`` until a person resolves it. For a ``verify`` function that can find out,
         see ``options``.
         """
-        return drive(step(self._held, BLOCKING, ONCE, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return step_here(self._held, ONCE, name, fn, args, kwargs)  # type: ignore[no-any-return]
 
     def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the whole state, and return the number of the point. Only what changed is written.
@@ -426,9 +426,9 @@ class RunOptions:
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """As ``Run.step``, with these options."""
-        return drive(step(self._held, BLOCKING, self._call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return step_here(self._held, self._call_options, name, fn, args, kwargs)  # type: ignore[no-any-return]
 
     def once(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """As ``Run.once``, with these options."""
         call_options = self._call_options._replace(effect="once")
-        return drive(step(self._held, BLOCKING, call_options, name, fn, args, kwargs))  # type: ignore[no-any-return]
+        return step_here(self._held, call_options, name, fn, args, kwargs)  # type: ignore[no-any-return]

@@ -15,8 +15,9 @@ from holdfast.core.steps.arguments import has_parameter
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.store_session import held_runs
 from holdfast.engine.steps.call_options import treat
+from holdfast.engine.steps.plain_step import step_here
 from holdfast.engine.steps.step import step
-from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
+from holdfast.engine.sync_async import AWAITING
 from holdfast.errors import Misuse, NoCurrentRun
 from holdfast.limits import STEP_NAME_CHARS_MAX
 from holdfast.model.calls import Approve, CallOptions, Effect, InDoubtPolicy
@@ -159,7 +160,7 @@ def _wrap(fn: Callable[..., Any], call_options: CallOptions, name: str | None) -
         here = here_now()  # at each call, not at decoration: one tool serves many runs
         if here is None:
             return fn(*args, **_outside(fn, step_name, kwargs))
-        return drive(step(here.held, BLOCKING, call_options, step_name, fn, args, kwargs))
+        return step_here(here.held, call_options, step_name, fn, args, kwargs)
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
         here = here_now()

@@ -11,15 +11,16 @@ Values are never part of an error, a ``repr`` or a log line.
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import orjson
 
 from holdfast.errors import BadOption, Misuse, SecretMissing
 from holdfast.limits import SECRETS_DECLARED_MAX
-from holdfast.model.markers import KNOWN, SHAPES
+from holdfast.model.markers import KNOWN, LINEAGE, SHAPES
 from holdfast.model.secret_text import TAG, mask_of
 from holdfast.model.token_shapes import is_credential, may_have_shape, names_a_credential, shapes_in
 
@@ -30,13 +31,12 @@ VALUE_CHARS_MIN: Final = 4
 """A shorter value would be found in every second word."""
 _NAME: Final = r"[A-Za-z0-9_.-]{1,100}"
 
-LINEAGE: Final[ContextVar[str]] = ContextVar("holdfast_lineage", default="")
-"""The lineage of the run that is at work here: declared secrets have a name of their own in each."""
-
 _registered: Final[dict[str, str]] = {}
 _environment: Final[dict[str, str]] = {}
 _declared: Final[dict[str, dict[str, str]]] = {}
 """Value to its name in each lineage, oldest first."""
+_erased: Final[dict[str, str]] = {}
+"""Value to name, of what is just being erased: hidden, and never filled in."""
 _names: Final[dict[str, str]] = {}
 """Value to name, of the registered and those of the environment."""
 _pattern: "re.Pattern[str] | None" = None
@@ -59,6 +59,14 @@ def secret(value: str, *, name: str) -> str:
     Returns the value. The value of a name can be replaced, and a record is refilled with the newest. Misuse
     for a value of fewer than 4 characters, or a name with other characters than letters, digits, ``_ . -``.
     """
+    _check(value, name)
+    with _changing:
+        _registered[name] = value
+        _rebuild()
+    return value
+
+
+def _check(value: str, name: str) -> None:
     if re.fullmatch(_NAME, name) is None:
         raise Misuse(
             problem=f"{name!r} cannot be the name of a secret",
@@ -69,10 +77,6 @@ def secret(value: str, *, name: str) -> str:
             problem=f"the value of secret {name} cannot be hidden: it is no text of 4 characters or more",
             advice="register the text itself; shorter ones would be found in every second word",
         )
-    with _changing:
-        _registered[name] = value
-        _rebuild()
-    return value
 
 
 def know_environment(environment: Mapping[str, str] | None = None) -> None:
@@ -112,6 +116,21 @@ def declare(value: str, parameter: str, lineage: str) -> str:
     return name
 
 
+@contextmanager
+def erasing(value: str, name: str) -> Iterator[None]:
+    """During the block, the value is hidden under this name, whatever value the name has now. Misuse."""
+    _check(value, name)
+    with _changing:
+        _erased[value] = name
+        _rebuild()
+    try:
+        yield
+    finally:
+        with _changing:
+            del _erased[value]
+            _rebuild()
+
+
 def digest(value: str, lineage: str, size: int = 8) -> str:
     """A keyed digest: equal for equal values in one lineage, and of no use in another."""
     from hmac import digest as hmac_of
@@ -146,6 +165,7 @@ def _rebuild() -> None:
     for names in (_environment, _registered):
         for name in sorted(names, reverse=True):
             _names[names[name]] = name
+    _names.update(_erased)
     values = [
         *_names, *(one for one in _declared if one not in _names and len(one) >= VALUE_CHARS_MIN)
     ]  # fmt: skip
@@ -239,6 +259,13 @@ def masked_data(content: Any) -> Any:
     return [masked_data(part) for part in content] if isinstance(content, (list, tuple)) else content
 
 
+def masks_in(text: str) -> list[tuple[int, int, str]]:
+    """Where known secrets are in a text: from, to, and the mask."""
+    pattern = _pattern
+    found = () if pattern is None else pattern.finditer(text)
+    return [(one.start(), one.end(), mask_of(_name_of(one[0]))) for one in found]
+
+
 def split(content: str) -> list[str] | None:
     """Text and names of secrets in turn; None if the text has no known secret."""
     pattern = _pattern
@@ -325,6 +352,9 @@ def _by_item(item: Any) -> bytes:
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
+_REFERRED: Final = b'":["'
+_MASKED: Final = b"<secret "
+_MASKS: Final = re.compile(f"<secret ({_NAME})>")
 _OURS: Final = frozenset({"$", "type"})
 _UNORDERED: Final[dict[str, Callable[[Any], bytes]]] = {
     "set": _by_item, "frozenset": _by_item, "dict": _by_key, "defaultdict": _by_key, "counter": _by_key,
@@ -373,13 +403,26 @@ def find_value(name: str) -> str | None:
 
 
 def in_clear(data: bytes) -> bytes | None:
-    """Arguments as versions of Holdfast wrote them that kept secrets in clear; None if none is in them."""
-    if b'{"$":"secrets"' not in data:
+    """What identified a call before the secrets in it were known; None if it has none."""
+    if _MASKED not in data and _REFERRED not in data:
         return None
     try:
-        return orjson.dumps(revealed(orjson.loads(data)), option=orjson.OPT_SORT_KEYS)
+        tree = orjson.loads(data)
+        made = clear_tree(tree)
+    except orjson.JSONDecodeError:
+        return None
+    # Sorted if it was: a key may stand in another place than its reference.
+    is_sorted = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS) == data
+    return None if made is None else orjson.dumps(made, option=orjson.OPT_SORT_KEYS if is_sorted else 0)
+
+
+def clear_tree(tree: Any) -> Any:
+    """A tree with the values of its references and masks; None if it has none, or one is not there."""
+    try:
+        made = unmasked(revealed(tree))
     except SecretMissing:
         return None
+    return None if made == tree else made
 
 
 def revealed(tree: Any) -> Any:
@@ -388,9 +431,39 @@ def revealed(tree: Any) -> Any:
         return [revealed(part) for part in tree]
     if type(tree) is not dict:
         return tree
-    if tree.get("$") == TAG:
+    kind, content = tree.get("$"), tree.get("v")
+    if kind == TAG:
         return refill(tree["v"])
+    if kind in {"bytes", "bytearray"} and type(content) is list:
+        return {**tree, "v": _joined_bytes(content)}
+    if kind == "dict" and type(content) is list:
+        return _plain_dict(tree, [revealed(pair) for pair in content])
     return {name: revealed(part) for name, part in tree.items()}
+
+
+def _plain_dict(tree: dict[str, Any], pairs: list[Any]) -> dict[str, Any]:
+    """A dict that has only a tag because a secret is one of its keys."""
+    is_plain = all(type(key) is str and key != "$" for key, _ in pairs)
+    return dict(pairs) if is_plain else {**tree, "v": pairs}
+
+
+def _joined_bytes(parts: Sequence[str]) -> str:
+    pieces = (
+        _value_of(one).encode("utf-8", "surrogateescape") if number % 2 else b64decode(one)
+        for number, one in enumerate(parts)
+    )
+    return b64encode(b"".join(pieces)).decode()
+
+
+def unmasked(tree: Any) -> Any:
+    """Plain data with values in place of masks. Only to find what was recorded in clear."""
+    if type(tree) is str:
+        return (
+            _MASKS.sub(lambda found: find_value(found[1]) or found[0], tree) if "<secret " in tree else tree
+        )
+    if type(tree) is list:
+        return [unmasked(part) for part in tree]
+    return {unmasked(name): unmasked(part) for name, part in tree.items()} if type(tree) is dict else tree
 
 
 def _value_of(name: str) -> str:

@@ -254,7 +254,12 @@ class UnawaitedCalls:
     def note(self, made: "CoroutineType[Any, Any, Any]", caller: FrameType) -> None:
         """A method was called there."""
         # Not the frame: it keeps the caller's variables alive.
-        self._made.append((made, caller.f_code, caller.f_lasti))
+        noted = made, caller.f_code, caller.f_lasti
+        if self._made and not _is_unbegun(self._made[-1][0]):
+            # Most programs await each call at once: then one is kept, and no list grows for the collector.
+            self._made[-1] = noted
+            return
+        self._made.append(noted)
         if len(self._made) >= self._enough:
             self._made = [each for each in self._made if _is_unbegun(each[0])]
             self._enough = max(_LOOK_AT, 2 * len(self._made))

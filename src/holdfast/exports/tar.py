@@ -7,6 +7,7 @@ differs in a single bit is refused, and so is anything but zeros between and aft
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
+from holdfast import limits
 from holdfast.errors import DamagedExport, NotAnExport
 from holdfast.model.named_tuple import NamedTuple
 
@@ -52,11 +53,14 @@ def padding(size: int) -> bytes:
 
 def scan(file: BinaryIO, path: str) -> Iterator[Entry]:
     """The parts of a file, in order. Raises NotAnExport for another file, DamagedExport for a changed one."""
-    offset = 0
+    offset = count = 0
     while True:
         block = file.read(BLOCK)
         if block == END[:BLOCK]:
             break
+        count += 1
+        if count > limits.EXPORT_PARTS_MAX:
+            raise DamagedExport(path=path, problem=f"holds more than {limits.EXPORT_PARTS_MAX:,} parts")
         entry = _entry(block, offset, path)
         yield entry
         end = entry.offset + entry.size

@@ -14,6 +14,7 @@ from contextlib import suppress
 from hmac import compare_digest
 from typing import Any, Final
 
+from holdfast import limits
 from holdfast.api.store.store import Store
 from holdfast.mcp import sdk
 from holdfast.mcp.held_runs import HeldRuns
@@ -108,11 +109,38 @@ class Guard:
         elif not self._is_known(headers.get(b"authorization", b"")):
             await _refuse(send, 401, b"a token is needed: Authorization: Bearer ...\n")
         else:
-            await self._app(scope, receive, send)
+            body = await _body_of(receive) if scope.get("method") == "POST" else b""
+            if body is None:
+                told = f"the request has more than {limits.MCP_BODY_BYTES_MAX:,} bytes\n"
+                await _refuse(send, 413, told.encode())
+            else:
+                await self._app(scope, _again(body, receive), send)
 
     def _is_known(self, authorization: bytes) -> bool:
         scheme, _, given = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and compare_digest(given.strip(), self._token)
+
+
+async def _body_of(receive: Any) -> bytes | None:
+    """The body of a request; None as soon as it is too large."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > limits.MCP_BODY_BYTES_MAX:
+            return None
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _again(body: bytes, receive: Any) -> Any:
+    """What gives the application the body that was read, and then what comes behind it."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def given() -> Any:
+        return waiting.pop() if waiting else await receive()
+
+    return given
 
 
 async def _refuse(send: Any, status: int, body: bytes) -> None:

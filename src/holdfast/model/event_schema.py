@@ -82,7 +82,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     Kind.ATTEMPT_CRASHED: Schema(
         {
             "attempt": "count", "last": "text", "last_seq": "count", "last_beat_at": "time", "owner": "text",
-            "proof": "text",
+            "proof": "text", "noted": "text?", "noted_at": "time?",
         },
     ),
     Kind.ATTEMPT_ENDED: Schema(

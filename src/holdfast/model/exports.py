@@ -200,3 +200,25 @@ class Erased(NamedTuple):
     left: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
     """The descendants that were erased with it; ``events`` and ``blobs`` count theirs."""
+
+
+class RewrittenRun(NamedTuple):
+    """A run that was written again without a secret: how many events changed, and whether its row did."""
+
+    run: str
+    events: int
+    row: bool
+
+
+class ErasedSecret(NamedTuple):
+    """What was written again without a secret: runs, records and contents; and by how much the files shrank.
+
+    ``left`` names what still has it.
+    """
+
+    secret: str
+    runs: tuple[RewrittenRun, ...]
+    records: int
+    blobs: int
+    size_bytes: int
+    left: tuple[str, ...] = ()

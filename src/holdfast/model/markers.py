@@ -1,6 +1,7 @@
 """Marks that a program puts on values and functions to tell Holdfast how to treat them."""
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ KNOWN: Final[list[bytes]] = []
 
 The one test on the way of every value. It is here so that a process without secrets loads nothing for them.
 """
+LINEAGE: Final[ContextVar[str]] = ContextVar("holdfast_lineage", default="")
+"""The lineage of the run that is at work here: declared secrets have a name of their own in each."""
 SHAPES: Final[list[str]] = []
 """What happens to a token that is no known secret; empty where none is looked for."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.questions import Wants
-from holdfast.model.store_rows import Lease, Liveness
+from holdfast.model.store_rows import Lease, Liveness, NotedCall
 
 
 class EffectBehind(NamedTuple):
@@ -73,6 +73,8 @@ class RunInfo(NamedTuple):
     """For a new fork: the effects of its origin, and of later children, after the point."""
     later_children: tuple[str, ...] = ()
     """For a new fork: the descendants of its origin that were begun after the point."""
+    noted: NotedCall | None = None
+    """Of one run that is looked at: the call under way that its journal does not have yet, if it is known."""
 
 
 class Doubt(NamedTuple):

@@ -156,6 +156,24 @@ class Cursor(NamedTuple):
 Cursors = Mapping[str, Cursor]
 
 
+class CallNote(NamedTuple):
+    """What a writer noted of the call that it was about to make, and behind which event."""
+
+    fence: int
+    after_seq: int
+    content: bytes
+
+
+class NotedCall(NamedTuple):
+    """A call whose intent is not in the journal: its holder noted it right before it made it."""
+
+    name: str
+    """A long name is cut."""
+    began_at: float
+    after_seq: int
+    """The last event of the run's journal, as the note was written."""
+
+
 class Finding(NamedTuple):
     """One line of a store's self-check."""
 

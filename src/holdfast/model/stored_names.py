@@ -37,7 +37,12 @@ _ROWS: Final = (
     ("holdfast", "holdfast.model.recorded_command", "Command Here"),
     ("holdfast", "holdfast.model.facts", "UnreadValue"),
     ("holdfast", "holdfast.model.event_schema", "Schema"),
-    ("holdfast", "holdfast.model.exports", "ExportedChild ExportedRecords SingleUse"),
+    (
+        "holdfast",
+        "holdfast.model.exports",
+        "ErasedSecret ExportedChild ExportedRecords RewrittenRun SingleUse",
+    ),
+    ("holdfast", "holdfast.model.store_rows", "CallNote NotedCall"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind MovedLetters Past StoppedCall UnclaimedEffect"),
     ("holdfast", "holdfast.model.act_record", "ActRecord"),
     ("holdfast", "holdfast.model.fork_edits", "Editable ForkChange ForkEdits"),

@@ -21,6 +21,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -158,6 +159,15 @@ class MemoryStore:
         with self._using() as tables:
             own = tables.events.get(run, [])
             return RunSize(len(own), sum(len(event.body) for event in own))
+
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        row = self._tables.runs.get(run)  # without the lock: a note is one entry, and every step writes one
+        if row is not None:
+            self._tables.notes[run] = row.birth, CallNote(fence, after_seq, content)
+
+    def find_call_note(self, run: str) -> CallNote | None:
+        with self._using() as tables:
+            return tables.find_note(run)
 
     # -- blobs -----------------------------------------------------------------------------------------------
 

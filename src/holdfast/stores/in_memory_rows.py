@@ -13,6 +13,7 @@ from holdfast.model.store_rows import (
     Appended,
     AppendOutcome,
     Blob,
+    CallNote,
     Cursor,
     Lease,
     Record,
@@ -35,6 +36,8 @@ class MemoryTables:
         self.records: dict[str, dict[str, Record]] = {}
         self.sums: dict[tuple[str, ...], int] = {}
         """Checksums: of a row under ("run", run), a status under ("status", run), a record under its key."""
+        self.notes: dict[str, tuple[str, CallNote]] = {}
+        """Of each run the birth id, and the note of the call that its holder makes."""
         self.fences = 0
         """The highest fence of a deleted run: no late writer may write to a new run of the same name."""
 
@@ -93,6 +96,7 @@ class MemoryTables:
             return False
         self.fences = max(self.fences, fence)
         del self.runs[run], self.events[run]
+        self.notes.pop(run, None)
         self.records.pop(inbox_space(run), None)
         return True
 
@@ -112,6 +116,14 @@ class MemoryTables:
         del self.runs[of], self.events[of]
         self.records.pop(inbox_space(of), None)
         return True
+
+    def find_note(self, run: str) -> CallNote | None:
+        """The note of a call, if it was written behind the run's head, and not before the head was."""
+        row, (birth, note) = self.runs.get(run), self.notes.get(run, ("", None))
+        own = self.events.get(run)
+        if row is None or note is None or not own or row.birth != birth or row.head != note.after_seq:
+            return None
+        return note if note.fence in {own[-1].fence, row.lease.fence} else None
 
     def missing(self, blobs: Sequence[Blob]) -> tuple[str, ...]:
         """The addresses that are neither stored nor in the append."""

@@ -19,6 +19,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -148,6 +149,22 @@ class StorePort(Protocol):
 
     def measure(self, run: str) -> RunSize:
         """How many events of its own the run has, and the bytes of their bodies; zero for an unknown run."""
+        ...
+
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        """Note, in place of an earlier note, which call the run's holder makes behind this event.
+
+        For a call whose intent is not written yet, so that a crash report can name it. It may cost no request
+        and no sync: a store that has no such place keeps nothing, and so does one that could not write. Run
+        and content have at most ``limits.CALL_NOTE_BYTES_MAX`` bytes together.
+        """
+        ...
+
+    def find_call_note(self, run: str) -> CallNote | None:
+        """The note that was written behind the present head of this run, by a writer that is not older.
+
+        None if there is none, and for what is torn or of another run of this name.
+        """
         ...
 
     # -- blobs -----------------------------------------------------------------------------------------------

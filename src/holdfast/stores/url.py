@@ -8,13 +8,14 @@ place and process, shared by all callers that name that place.
 import os
 import re
 import stat
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from holdfast.errors import BadUrl
+from holdfast.errors import BadUrl, NotDurable
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import KEY_VARIABLES, MARK_KEY, MARK_SPACE
 from holdfast.stores.own_files import own_files
@@ -112,6 +113,7 @@ def place_of(url: "StrPath | None" = None, *, start_dir: "StrPath | None" = None
     text = os.fspath(url)
     if "://" not in text:
         return _sqlite_place(text, text, start)
+    _check_text(text, text)
     from urllib.parse import parse_qs, unquote
 
     found = re.fullmatch(_SCHEME, text)
@@ -136,7 +138,8 @@ def url_of(place: Place) -> str:
     """The complete URL of a place, with its password: for starting a program, not for people."""
     from urllib.parse import quote
 
-    lease = f"lease_s={place.lease_s:g}" if place.lease_s else ""
+    # quoted: the plus of 1e+16 would be read as a blank
+    lease = f"lease_s={quote(repr(place.lease_s).removesuffix('.0'))}" if place.lease_s else ""
     if place.scheme not in _EXTRAS:
         return f"{place.scheme}:///{quote(place.name)}" + (f"?{lease}" if lease else "")
     server, slash, rest = place.name.partition("/")
@@ -283,9 +286,20 @@ def _sqlite_place(url: str, path: str, start: str) -> Place:
     if not path or path == ":memory:" or "\0" in path:
         raise BadUrl(url=url, problem="names no file")
     place = os.path.join(start, _expanded(path))
+    _check_text(url, place)
+    place = os.path.realpath(place)  # first: ``gone/..`` is a directory, though ``gone`` is not there
     if os.path.isdir(place) or path.endswith(("/", os.sep)):
-        place = os.path.join(place, FILE)
-    return Place("sqlite", os.path.realpath(place))
+        place = os.path.realpath(os.path.join(place, FILE))
+    return Place("sqlite", place)
+
+
+def _check_text(url: str, text: str) -> None:
+    """Names of files may be any bytes, and those of a store are written down as UTF-8: BadUrl for others."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = without_password(url).encode("utf-8", "replace").decode()
+        raise BadUrl(url=shown, problem="has a name that is not UTF-8") from None
 
 
 def _postgres_place(url: str, rest: str, query: str) -> Place:
@@ -381,6 +395,12 @@ def _lease_s(url: str, options: Mapping[str, list[str]]) -> float | None:
 
 
 def _open_sqlite(place: Place) -> _Store:
+    if sys.platform == "win32":  # locks were never run there, and without them two processes may hold one run
+        raise NotDurable(
+            store=place.name,
+            problem="Holdfast has no locks on Windows that a store in a file could rely on",
+            advice="use postgresql:// or dynamodb://, or run the program in WSL or a container",
+        )
     from holdfast.stores.sqlite import SqliteStore
 
     return SqliteStore(place.name)

@@ -30,8 +30,8 @@ ENV_VERB: Final = "HOLDFAST_CRASH_VERB"
 ENV_MARK: Final = "HOLDFAST_CRASH_MARK"
 ENV_TALLY: Final = "HOLDFAST_CRASH_TALLY"
 
-UNCOUNTED: Final = frozenset({"renew", "sync"})
-"""The methods of the heartbeat thread. They depend on the clock and not on the program.
+UNCOUNTED: Final = frozenset({"renew", "sync", "note_call", "find_call_note"})
+"""The methods of the heartbeat thread, which depend on the clock and not on the program; and notes of calls.
 
 If they counted, the k-th call would be another one in every run. No recovery depends on what they write.
 """

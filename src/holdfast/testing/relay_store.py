@@ -15,6 +15,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -116,6 +117,12 @@ class Relay:
 
     def measure(self, run: str) -> RunSize:
         return self.pass_on(self.port.measure, run)
+
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        self.pass_on(self.port.note_call, run, content, fence=fence, after_seq=after_seq)
+
+    def find_call_note(self, run: str) -> CallNote | None:
+        return self.pass_on(self.port.find_call_note, run)
 
     # -- blobs -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Replays recorded runs over today's program: a directory of exported runs is a regression suite.
 
 Nothing is written, and nothing is made: every call is answered from the record, and the first one that
-cannot be is the difference. See ``docs/guide.md``.
+cannot be is the difference. See ``docs/guide/code-changes.md``.
 """
 
 import os

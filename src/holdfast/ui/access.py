@@ -70,6 +70,9 @@ class Access:
         await (refusal or self._app)(scope, receive, marked)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        # Some servers let raw bytes pass, and nothing behind them can read those.
+        if not scope["query_string"].isascii():
+            return PlainTextResponse("the query of this address is not percent-encoded\n", 400)
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if self._hosts is not None and not self._is_ours(_name(host)):

@@ -1,5 +1,6 @@
 """Templates and the texts in them. Everything that comes from a run is escaped; no markup is made of it."""
 
+import json
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
@@ -9,7 +10,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.codec.secrets import mask
+from holdfast.codec.secrets import mask, masked_data
 from holdfast.core.text.times import is_told
 from holdfast.core.text.value_text import money
 from holdfast.views.value_text import ago, clock_time, count, moment, one_line, size, span, status_word
@@ -40,6 +41,10 @@ def _without_secrets(value: Any) -> Any:
     return mask(value) if type(value) is str else value
 
 
+def _dumped(content: Any, **options: Any) -> str:
+    return json.dumps(masked_data(content), **options)
+
+
 def environment() -> Environment:
     """The templates, with escaping everywhere and an error for a name that is not there."""
     made = Environment(
@@ -50,6 +55,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # JSON is marked as safe before ``finalize`` sees it.
+    made.policies["json.dumps_function"] = _dumped
     made.filters.update(
         ago=ago,
         clock=clock_time,

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from holdfast import limits
 from holdfast.api.store.store import Store
 from holdfast.codec.secrets import masked_data
 from holdfast.errors import (
@@ -170,7 +171,7 @@ class Inspector:
             raise Misuse(
                 problem=f"an act is sent as application/json, not {kind[:60]!r}", advice='{"run": …}'
             )
-        raw = await request.body()
+        raw = await _body_of(request)
         try:
             given = checked(name, loads(raw))
         except JSONDecodeError as error:
@@ -197,6 +198,16 @@ class Inspector:
         """An error that is ours: it is told in the page, and written where the server was started."""
         logging.getLogger("holdfast.ui").error("%s failed", request.url.path, exc_info=error)
         return await self.refused(request, error)
+
+
+async def _body_of(request: Request) -> bytes:
+    """The body of a request. HTTPException 413 as soon as it is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limits.UI_BODY_BYTES_MAX:
+            raise HTTPException(413, f"the request has more than {limits.UI_BODY_BYTES_MAX:,} bytes")
+    return bytes(body)
 
 
 def _told(error: Exception) -> tuple[int, str, str]:

@@ -7,6 +7,7 @@ knows no store: the caller gives it events, and says which of them a fork has bo
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal
 
+from holdfast.core.journal.call_notes import noted_behind
 from holdfast.core.llm.message_shapes import call_text
 from holdfast.core.reports.counts import AttemptStats
 from holdfast.core.reports.statistics import JournalWalk
@@ -14,7 +15,7 @@ from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import RunInfo
-from holdfast.model.store_rows import Lease
+from holdfast.model.store_rows import Lease, NotedCall
 from holdfast.views.acts import is_act
 from holdfast.views.checkpoints import CheckpointLine, checkpoint_line
 from holdfast.views.cost import ModelCost, bill
@@ -186,7 +187,8 @@ class RunRecord:
         if info.holder == "alive":
             return [*self._lives[:-1], last._replace(how="running", mood="busy")]
         seen_at = max(self.last_at, info.lease.beat_at if info.lease.owner else 0.0)
-        return [*self._lives[:-1], self._ended(last, "crashed", seen_at, None)]
+        noted = noted_behind(info.noted, self.head)
+        return [*self._lives[:-1], self._ended(last, "crashed", seen_at, None, noted)]
 
     def unseen_end(self, info: RunInfo) -> Row | None:
         """The row for an attempt that has died, if no later attempt has recorded its end."""
@@ -281,18 +283,27 @@ class RunRecord:
         body = contents_of(event.body)
         if event.kind == Kind.ATTEMPT_CRASHED:
             # The next attempt wrote this, maybe days later. The process died at its last sign of life.
-            life = self._ended(
-                self._lives[-1], "crashed", max(self.last_at, body.get("last_beat_at", 0.0)), None
-            )
+            seen_at = max(self.last_at, body.get("last_beat_at", 0.0))
+            noted = NotedCall(body["noted"], body["noted_at"], self.head) if "noted_at" in body else None
+            life = self._ended(self._lives[-1], "crashed", seen_at, None, noted)
         else:
             life = self._ended(self._lives[-1], str(body["how"]), event.at, body.get("error"))
         self._lives[-1] = life
         if life.words:
             self._rows.append(_break(life, event.seq))
 
-    def _ended(self, life: LifeLine, how: str, at: float, error: dict[str, Any] | None) -> LifeLine:
+    def _ended(
+        self,
+        life: LifeLine,
+        how: str,
+        at: float,
+        error: dict[str, Any] | None,
+        noted: NotedCall | None = None,
+    ) -> LifeLine:
         inside = [line for line in self._steps.open_lines() if line.attempt == life.number]
         call = call_words(inside[-1]) if inside else ""
+        if noted is not None:  # the newest of them: it began behind all that is recorded
+            call = f"{noted.name} since {clock_time(noted.began_at)}"
         kept = next((text for line in reversed(inside) if (text := self._answers.get(line.key))), (0, ""))[1]
         words = _end_words(how, at, error)
         mood: Mood = "plain" if not words or how in _LEFT else "doubt" if how in _PLANNED_ENDS else "bad"

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.core.artifacts.versions import ARTIFACTS
 from holdfast.core.budget.budget_fold import BUDGET
+from holdfast.core.journal.call_notes import noted_behind
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.people.promises import PROMISES
 from holdfast.core.people.wait_fold import WAITS
@@ -30,7 +31,7 @@ from holdfast.views.questions import QuestionLine, question_line, wait_words
 from holdfast.views.rewind_cost import changed_call_choices
 from holdfast.views.runs import RunLine, run_line
 from holdfast.views.steps import StepLine, list_steps
-from holdfast.views.value_text import failure_line, moment, one_line
+from holdfast.views.value_text import clock_time, failure_line, moment, one_line
 
 
 class AttemptLine(NamedTuple):
@@ -293,10 +294,13 @@ def _last(end: dict[str, Any]) -> str:
 
 def _open_end(info: RunInfo, view: View) -> tuple[str, str]:
     """For an attempt without a recorded end: it runs, or its process is gone."""
-    open_calls = view.open_calls()
+    begun = [repr(call.name) for call in view.open_calls()]
+    noted = noted_behind(info.noted, view.head)
+    if noted is not None:
+        begun.append(f"{noted.name!r} since {clock_time(noted.began_at)}")
     last = ""
-    if open_calls:
-        last = "in the middle of " + ", ".join(repr(call.name) for call in open_calls[-5:])
+    if begun:
+        last = "in the middle of " + ", ".join(begun[-5:])
     elif view.last is not None and (doing := view.doing_at(view.last)):
         last = doing
     elif view.last is not None:

@@ -21,6 +21,7 @@ class EventSource(ABC):
     """
 
     marks_end = True
+    is_over = False
     messages: Sequence[Any] = ()
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """One model call on the wire: the request, what is sent of it, and the answer as a response of the client."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.adapters.wire.provider_error import IN_STREAM, ProviderError
+from holdfast.adapters.wire.json_body import parsed
+from holdfast.adapters.wire.provider_error import IN_STREAM, ProviderError, message_of, without_key
 from holdfast.adapters.wire.server_probes import (
     PROBE_S,
     Prefill,
@@ -111,8 +112,8 @@ class Exchange:
     """A request and its answer."""
 
     __slots__ = (
-        "_given", "_headers", "_path", "_received", "_request", "_wire", "ask", "body", "is_replayed",
-        "is_stream", "line", "shape",
+        "_given", "_headers", "_path", "_received", "_request", "_source", "_wire", "ask", "body",
+        "is_replayed", "is_stream", "line", "shape",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +124,7 @@ class Exchange:
         self._headers: list[tuple[bytes, bytes]] = []
         self._received: tuple[Any, Any] = (None, None)
         """The answer, and the response that has it as it is."""
+        self._source: Any = None
         self.is_replayed = False
         self.body = shape.recorded(self._path, body)
         self.is_stream = shape.source is not None and shape.is_stream(self._path, body)
@@ -210,7 +212,9 @@ class Exchange:
         if response.status_code in _MOVED and "location" in response.headers:
             raise Redirected(response)
         if response.status_code >= _REFUSED:
-            raise ProviderError(response.status_code, response.headers, response.content)
+            raise ProviderError(
+                response.status_code, response.headers, without_key(response.content, self._request.headers)
+            )
         self._headers = response.headers.raw
         return response
 
@@ -219,14 +223,17 @@ class Exchange:
     def answer(self, response: Any) -> dict[str, Any]:
         """The answer as plain data. Raises UnusableAnswer."""
         try:
-            value = loads(response.content)
-        except JSONDecodeError as error:
-            raise self.unusable(f"it is not JSON ({error})") from error
+            value = parsed(response.content)
+        except ValueError as error:
+            raise self.unusable(f"it is not JSON that can be kept ({error})") from error
         if not isinstance(value, dict):
             raise self.unusable(f"it is {type(value).__name__}, not an object")
         problem = self.shape.problem(value)
         if problem and value.get("error"):
-            problem = f"it says {_message(value['error'])}, with status {response.status_code}"
+            said = without_key(
+                message_of(value["error"]).encode("utf-8", "replace"), self._request.headers
+            ).decode()
+            problem = f"it says {said}, with status {response.status_code}"
         if problem:
             raise self.unusable(problem)
         maker = str(value.get("model") or self.ask.model_asked)
@@ -276,6 +283,7 @@ class Exchange:
         """The stream of this request's answer."""
         assert self.shape.source is not None
         source: Any = self.shape.source(self.body, open_, flavour, self._wire.manner.package)
+        self._source = source
         on_partial = self._wire.manner.on_partial
         if on_partial == "continue" and not source.can_continue:
             on_partial = "restart"
@@ -289,6 +297,7 @@ class Exchange:
             for piece in response.iter_bytes():
                 yield from map(self._event, decoder.feed(piece))
                 if decoder.is_over:
+                    self._source.is_over = True
                     return
             yield from map(self._event, decoder.end())
         finally:
@@ -303,6 +312,7 @@ class Exchange:
                 for data in decoder.feed(piece):
                     yield self._event(data)
                 if decoder.is_over:
+                    self._source.is_over = True
                     return
             for data in decoder.end():
                 yield self._event(data)
@@ -311,14 +321,16 @@ class Exchange:
 
     def _event(self, data: str) -> dict[str, Any]:
         try:
-            value = loads(data)
-        except JSONDecodeError as error:
-            raise self.unusable(f"its stream has an event that is not JSON ({error})") from error
+            value = parsed(data.encode("utf-8", "replace"))
+        except ValueError as error:
+            raise self.unusable(
+                f"its stream has an event that is not JSON that can be kept ({error})"
+            ) from error
         if not isinstance(value, dict):
             raise self.unusable(f"its stream has an event that is {type(value).__name__}")
         assert self.shape.source is not None
         if self.shape.source.is_error(value):
-            raise ProviderError(IN_STREAM, {}, data.encode())
+            raise ProviderError(IN_STREAM, {}, without_key(data.encode(), self._request.headers))
         return value
 
     def bytes_of(self, streaming: Streaming) -> Any:
@@ -485,8 +497,3 @@ def _pass_on(error: ProviderError | None) -> None:
     raised = sys.exc_info()[1]
     if error is not None and raised is not None:
         pass_on_failure(error, raised)
-
-
-def _message(error: Any) -> str:
-    message = error.get("message") if isinstance(error, Mapping) else error
-    return str(message or error)

@@ -11,6 +11,9 @@ from orjson import JSONDecodeError, loads
 
 _KEPT: Final = ("content-type", "retry-after", "retry-after-ms", "x-request-id", "request-id")
 _KEPT_PART: Final = "ratelimit"
+_KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_KEY_CHARS_MIN: Final = 8
+_KEY_SHOWN: Final = b"(the key)"
 _BODY_BYTES_MAX: Final = 64_000
 IN_STREAM: Final = 0
 """Instead of a status: the error came in the middle of a stream, whose status was good."""
@@ -46,6 +49,21 @@ class ProviderError(Exception):
     def response(self) -> "ProviderError | None":
         """Its own status and headers, where a client's error has its response."""
         return self if self.status_code else None
+
+
+def message_of(error: Any) -> str:
+    """The words of an error, which is an object or a text."""
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return str(message or error)
+
+
+def without_key(refusal: bytes, sent: Mapping[str, str]) -> bytes:
+    """A refusal without the key that was sent: some providers repeat it, and refusals are recorded."""
+    for name in _KEY_HEADERS:
+        key = sent.get(name, "").rpartition(" ")[2].encode()
+        if len(key) >= _KEY_CHARS_MIN:
+            refusal = refusal.replace(key, _KEY_SHOWN)
+    return refusal
 
 
 def _fields(content: bytes) -> dict[str, Any]:

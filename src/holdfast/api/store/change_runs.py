@@ -17,9 +17,9 @@ from holdfast.engine.lineage.fork import Beginning, check_free, fork
 from holdfast.engine.lineage.later_effects import all_entries_behind
 from holdfast.engine.lineage.rewind import rewind
 from holdfast.engine.steps.call_options import choose
-from holdfast.errors import Misuse
+from holdfast.errors import Misuse, SecretMissing
 from holdfast.model.artifacts import Restored
-from holdfast.model.exports import CopyProgress, CopyReport, Erased, Exported, Imported
+from holdfast.model.exports import CopyProgress, CopyReport, Erased, ErasedSecret, Exported, Imported
 from holdfast.model.fork_edits import UNCHANGED, Editable, ForkChange, ForkEdits
 from holdfast.model.handoff import Accepted
 from holdfast.model.prune_report import PruneReport
@@ -318,6 +318,21 @@ class Moving(Files, Keeping):
         from holdfast.engine.prune.erase import erase
 
         return erase(self._session, check_run_id(run), flatten=flatten)
+
+    def erase_secret(self, name: str, value: str | None = None, *, dry_run: bool = False) -> ErasedSecret:
+        """Rewrite everything in which a secret stands in clear, recorded before it was known.
+
+        ``name`` is that of an environment variable or of a registered secret; ``value`` is needed if it was
+        another one then. Recorded calls are still answered, with the secret filled in. SecretMissing without
+        a value; RunHeld if a process holds a run that has it. If it is cut off, call it again.
+        """
+        from holdfast.codec.secrets import find_value
+        from holdfast.engine.secrets.erase_secret import erase_secret
+
+        found = find_value(name) if value is None else value
+        if found is None:
+            raise SecretMissing(name=name)
+        return erase_secret(self._session, name, found, dry_run=dry_run)
 
     def prune(
         self,

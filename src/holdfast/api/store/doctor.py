@@ -45,7 +45,7 @@ class Examining(Neutral):
 
     def examine_secrets(self) -> list[Finding]:
         """Where known secrets, and what has the shape of a token, stand in clear. Values are not shown."""
-        from holdfast.engine.prune.secret_scan import scan
+        from holdfast.engine.secrets.secret_scan import scan
 
         return list(scan(self._port, self._rows("", RUN_PAGE_MAX)))
 

@@ -5,7 +5,8 @@ Inside a run use ``run.remember`` and ``run.recall``.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.memory import facts
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from holdfast.embedding.embedders import Embedder
     from holdfast.exports.facts_file import TakenIn
+
+_id_of, _scope_of = attrgetter("id"), attrgetter("scope")
 
 
 class Memory(Neutral):
@@ -60,7 +63,10 @@ class Memory(Neutral):
         self, *, scope: str | None = None, tags: Iterable[str] = (), limit: int | None = None
     ) -> list[Fact]:
         """The facts of a scope and those below it, or all, with all of these tags; by scope and id."""
-        return [*islice(facts.facts(self._session.store, facts.within(scope, tags)), limit)]
+        found = facts.facts(self._session.store, facts.within(scope, tags))
+        # A store that hides ids has them in the order of their hidden forms.
+        scopes = (sorted(group, key=_id_of) for _, group in groupby(found, key=_scope_of))
+        return [*islice(chain.from_iterable(scopes), limit)]
 
     def find(self, id: str, *, scope: str = "") -> Fact | None:  # noqa: A002 - what people call it
         """The fact with this id in this scope, or None."""

@@ -9,6 +9,7 @@ from orjson import loads
 
 from holdfast.api.store.find_places import Places
 from holdfast.clock import Clock
+from holdfast.core.journal.call_notes import noted_call
 from holdfast.core.journal.event_check import UNSOUND
 from holdfast.core.journal.lineage import Branch, effective, tree
 from holdfast.core.journal.recorded_calls import doubtful
@@ -188,7 +189,8 @@ class Reading(Places):
 
     def get(self, run: str) -> RunInfo:
         """One run. Raises UnknownRun."""
-        return self._info(self._row(run))
+        info = self._info(self._row(run))
+        return info._replace(noted=noted_call(self._port.find_call_note(run)))
 
     def doubts(self, run: str) -> list[Doubt]:
         """The steps of the run that are in doubt, each with the resolution in the inbox, if there is one."""

@@ -1,12 +1,13 @@
 """``holdfast accept``: starts a run from a handoff."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from holdfast import limits
 from holdfast.api.store.store import Store
 from holdfast.api.store.store import store as open_store
+from holdfast.cli.bounded_file import read_file
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import command_builder, common_options, open_existing
 from holdfast.cli.output import render
@@ -41,7 +42,7 @@ def command(*, file: str, name: str | None, source: str | None, url: str | None,
       holdfast accept debt-cycles.handoff.json --as writing --from /srv/a/runs.db
     """  # noqa: D301 - click's own mark
     try:
-        document = read_document(Path(file).read_bytes(), file)
+        document = read_document(read_file(file, limits.HANDOFF_DOCUMENT_BYTES_MAX), file)
     except OSError as refused:
         raise RefusedError(
             f"{file} cannot be read: {refused.strerror}",

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import click
 
+from holdfast import limits
 from holdfast.api.store.private_files import private
 from holdfast.api.store.store import Store
 from holdfast.api.store.store import store as open_store
+from holdfast.cli.bounded_file import read_file
 from holdfast.cli.errors import EXIT_MISUSE, RefusedError
 from holdfast.cli.options import common_options, open_existing
 from holdfast.cli.output import render
@@ -185,7 +187,7 @@ def _export(store: Store, found: list[Fact], to_file: str, *, as_json: bool) -> 
 
 def _import(store: Store, from_file: str, *, as_json: bool) -> None:
     try:
-        lines = sys.stdin.buffer.read() if from_file == "-" else Path(from_file).read_bytes()
+        lines = read_file(from_file, limits.FACTS_FILE_BYTES_MAX)
     except OSError as error:
         raise RefusedError(
             f"{from_file} cannot be read: {error.strerror}", "name a file that --export wrote"

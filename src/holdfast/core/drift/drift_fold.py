@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orjson import loads
 
+from holdfast.core.drift.module_digest import is_same_module
 from holdfast.core.journal.feature_fold import FeatureFold, Slot
 from holdfast.model.event_fields import fields_of, raw_part
 from holdfast.model.events import Event, Kind
@@ -97,7 +98,8 @@ class DriftFold(FeatureFold):
 
         A module that the journal does not know is not changed.
         """
-        return any(now.get(name, digest) != digest for name, digest in self.program_at(call.seq).items())
+        recorded = self.program_at(call.seq).items()
+        return any(not is_same_module(digest, now.get(name, digest)) for name, digest in recorded)
 
     def dump(self, *, whole: bool) -> dict[str, Any]:  # noqa: ARG002 - the same in both
         """All of it."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.core.journal.feature_fold import FeatureFold
 from holdfast.core.journal.folds import ALSO, BY_KIND, BY_MARK, BY_PART, CALLS, make_fold
-from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base
+from holdfast.core.journal.snapshots import FOLD_VERSION, fill, fill_from_base, newer_problem
 from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.limits import RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
@@ -67,6 +67,8 @@ class View:
         """The seq of the latest rewind; 0 if the head was never moved back."""
         self.branches: list[int] = []
         """The seqs of forks and rewinds, at which this history left another one."""
+        self.newer = ""
+        """What is in the journal that only a newer Holdfast can write."""
         self.earlier_attempts = 0
         self.worked_s = 0.0
         """How long the ended attempts took, without the pauses between them."""
@@ -140,6 +142,8 @@ class View:
                 self.folds[name].add(self, event)
         if handler is not None or kind in BY_KIND:
             self.last = event
+        elif not self.newer:
+            self.newer = newer_problem(event)
 
     # -- features --------------------------------------------------------------------------------------------
 
@@ -326,7 +330,8 @@ class View:
     def _compacted(self, event: Event) -> None:
         """Replace this view with the one that the compacted event holds."""
         view = View()
-        if fill_from_base(view, event):
+        self.newer = self.newer or newer_problem(event)
+        if not self.newer and fill_from_base(view, event):
             vars(self).update(vars(view))
         self.head, self.base, self.head_chain = event.seq, event.seq, event.chain
 
@@ -481,13 +486,6 @@ def fold(events: Iterable[Event], view: View | None = None) -> View:
     return view
 
 
-def rebuild(data: dict[str, Any]) -> View:
-    """The view from data that ``snapshots.dump`` made."""
-    view = View()
-    fill(view, data)
-    return view
-
-
 def standing_view(event: Event) -> View | None:
     """The view that a compacted event holds; None if it holds none."""
     view = View()
@@ -496,4 +494,7 @@ def standing_view(event: Event) -> View | None:
 
 def load(data: dict[str, Any]) -> View | None:
     """The view of a cached snapshot; None if another version of the fold made it."""
-    return rebuild(data) if data["version"] == FOLD_VERSION else None
+    if data["version"] != FOLD_VERSION:
+        return None
+    fill(view := View(), data)
+    return view

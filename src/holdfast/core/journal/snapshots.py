@@ -13,7 +13,7 @@ from holdfast.core.journal.hollow import COMPACTED
 from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import is_model, part_of, without, write
-from holdfast.model.events import Event
+from holdfast.model.events import KINDS, Event, Kind
 
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
@@ -104,6 +104,17 @@ def fill_from_base(view: "View", event: Event) -> bool:
         # this user's own, so no attempt may claim to be later than the event that replaced it.
         attempt.event = attempt.event._replace(seq=min(attempt.event.seq, event.seq))
     return True
+
+
+def newer_problem(event: Event) -> str:
+    """What is in the event that only a newer Holdfast can write; empty if nothing."""
+    if event.kind not in KINDS:
+        return f"#{event.seq} is an event of kind {event.kind!r}"
+    if event.kind != Kind.COMPACTED:
+        return ""
+    data = part_of(event.body, "view")
+    version = FOLD_VERSION if data is None else data["version"]
+    return f"#{event.seq} holds a view of version {version}" if version > FOLD_VERSION else ""
 
 
 def fill_base(view: "View", data: dict[str, Any]) -> None:

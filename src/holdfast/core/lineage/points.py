@@ -6,12 +6,16 @@ is a label, which the program gave to a checkpoint, or a person to any point. Ru
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from holdfast.core.journal.fold import View, fold
 from holdfast.errors import AmbiguousLabel, Misuse
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event, Kind
 from holdfast.model.named_tuple import NamedTuple
+
+_DIGITS_MAX: Final = 18
+"""No journal has a longer number, and Python refuses to read one of thousands of digits."""
 
 
 class Place(NamedTuple):
@@ -127,7 +131,8 @@ def _is_labelled(event: Event, label: str | None) -> bool:
 def _number(text: str, digits: str, what: str) -> int:
     # ``isdecimal`` and ``int`` also accept the digits of other scripts. Holdfast prints ASCII and reads only
     # that.
-    if not (digits.isascii() and digits.isdecimal()) or int(digits) == 0:
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX
+    if not is_number or int(digits) == 0:
         raise _refusal(text, f"names no {what}: {digits!r} is not a number from 1")
     return int(digits)
 

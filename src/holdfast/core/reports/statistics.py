@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.core.budget.spending import plus, since, total
+from holdfast.core.journal.call_notes import noted_behind
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.recorded_calls import is_once
@@ -203,7 +204,8 @@ class JournalWalk:
         if view.crashed_attempt is not None and self.attempts:
             self.attempts[-1] = self.attempts[-1]._replace(how=info.status)
             if info.status == "crashed" and view.last is not None:
-                step = self._step_cut_off()
+                noted = noted_behind(info.noted, view.head)
+                step = noted.name if noted is not None else self._step_cut_off()
                 message = f"in the middle of {step!r}" if step else f"after {view.last.kind}"
                 seen = view.last._replace(at=max(view.last.at, info.lease.beat_at))
                 self._fail(seen, "crashed", step, {"message": message}, ended=True)
@@ -326,7 +328,8 @@ class JournalWalk:
         self._end("crashed", None)
         # The next attempt wrote this event when it found the crash. The failure was at the last sign of life.
         seen = event._replace(at=max(self._events[-2].at, body.get("last_beat_at", 0.0)))
-        self._fail(seen, "crashed", self._step_cut_off(), {"message": body["last"]}, ended=True)
+        step = body.get("noted") or self._step_cut_off()
+        self._fail(seen, "crashed", step, {"message": body["last"]}, ended=True)
 
     def _attempt_ended(self, event: Event, body: dict[str, Any]) -> None:
         self._end(body["how"], event.at)

@@ -8,12 +8,14 @@ unknown, not zero.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from holdfast.core.journal.call_notes import noted_behind
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.llm.request_shapes import asked_line
 from holdfast.core.people.question_fold import QUESTIONS
 from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.reports.plan_fold import PLAN
 from holdfast.core.reports.progress import plan_position, planned
+from holdfast.core.text.times import moment
 from holdfast.core.text.value_text import failure_line, one_line, readable, size
 from holdfast.model.calls import Call
 from holdfast.model.event_fields import contents_of, fields_of, is_hollow
@@ -23,6 +25,7 @@ from holdfast.model.premises import Act, Judged, Premise
 from holdfast.model.questions import Question
 from holdfast.model.recorded_command import Command
 from holdfast.model.run_info import Doubt, StoppedCall, UnclaimedEffect
+from holdfast.model.store_rows import NotedCall
 from holdfast.model.waits import Waiting
 
 
@@ -68,7 +71,10 @@ class Uncertain(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A step that runs again, because it was cut off or because its failure ended the attempt."""
+    """A step that runs again, because it was cut off or because its failure ended the attempt.
+
+    ``key`` is empty for a call that was cut off before the journal had it: then ``detail`` is when it began.
+    """
 
     step: str
     key: str
@@ -149,13 +155,15 @@ def plan_resume(
     stopped: Sequence[StoppedCall] = (),
     answers: Mapping[int, str] | None = None,
     died_at: float = 0.0,
+    noted: NotedCall | None = None,
 ) -> ResumePlan:
     """The plan for a run with this history, if it were started now; ``judged`` are its checked premises.
 
-    ``answers`` maps the events of questions to the persons whose answers wait in the inbox.
+    ``answers`` maps the events of questions to the persons whose answers wait in the inbox. ``noted`` is the
+    call that was under way and is not among the events.
     """
     view = fold(events)
-    attempt = view.next_attempt
+    attempt, head = view.next_attempt, view.head
     if view.crashed_attempt is not None:
         # The next attempt will record this crash. Then the last failures, with nothing after them, run again.
         view.end_attempt("crashed", died_at)
@@ -172,7 +180,7 @@ def plan_resume(
         premises=(*judged, *effects),
         questions=tuple(_asked_of(question, answers or {}) for question in QUESTIONS.of(view).open.values()),
         waits=tuple(WAITS.of(view).open.values()),
-        again=tuple(_repeats(view, events, in_doubt)),
+        again=(*_repeats(view, events, in_doubt), *_noted(noted, head)),
         next_item=_next_item(view),
         stopped=tuple(stopped),
         unclaimed=_unclaimed(stopped),
@@ -292,6 +300,12 @@ def _repeats(view: View, events: Iterable[Event], in_doubt: set[str]) -> Iterabl
             continue
         if call.is_open or not call.outcomes:
             yield _repeat(call, last[call.key], tries.get(call.key, 1))
+
+
+def _noted(noted: NotedCall | None, head: int) -> Iterable[Repeat]:
+    """The call that was cut off before its intent was written, if the journal has nothing behind its note."""
+    if noted_behind(noted, head) is not None and noted is not None:
+        yield Repeat(noted.name, "", "read", 1, "cut_off", f"began {moment(noted.began_at)}")
 
 
 _ENDS: Final = frozenset({Kind.STEP_FINISHED, Kind.STEP_FAILED, Kind.STEP_SETTLED})

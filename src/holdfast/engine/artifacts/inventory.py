@@ -15,7 +15,8 @@ from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.artifacts.orphans import find_orphans, is_temp
 from holdfast.engine.damage.damaged_runs import as_damage, check_row
 from holdfast.engine.journal.blob_content import read_blobs
-from holdfast.engine.journal.journal import all_runs, read_all
+from holdfast.engine.journal.journal import read_all
+from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.log import log
 from holdfast.engine.premises import probes

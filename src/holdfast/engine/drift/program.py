@@ -6,7 +6,8 @@ tells the modules that the journal does not know as they are, so an unchanged pr
 run's life.
 
 The hash is of code objects: they are at hand, where parsing sources takes milliseconds in every process.
-The price is that another Python version is another program.
+Another Python compiles other code of the same text, so the text has a hash, too, and the Python is named: see
+``core/drift/module_digest.py``, and ADR 54.
 """
 
 import sys
@@ -18,6 +19,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.drift.drift_fold import DRIFT
+from holdfast.core.drift.module_digest import digest_text
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.steps.own_code import is_own_file
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES: Final = 8
 MODULES_MAX: Final = 500
 """A table of more modules would be larger than the effect that it belongs to."""
+_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _OPTIMIZED: Final = 0x01  # the code of a function, whose first constant is its docstring or None
 
 
@@ -100,7 +103,16 @@ def _digest_of(name: str, module: ModuleType) -> str:
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for part in _parts(code):
         digest.update(part)
-    return digest.hexdigest()
+    return digest_text(digest.hexdigest(), _text_digest(module), _PYTHON)
+
+
+def _text_digest(module: ModuleType) -> str:
+    """The hash of a module's source; empty where there is none to read."""
+    try:
+        source = Path(module.__file__ or "").read_bytes()
+    except OSError:
+        return ""
+    return blake2b(source, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _code_of_main(module: ModuleType) -> CodeType | None:

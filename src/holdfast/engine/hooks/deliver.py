@@ -24,8 +24,8 @@ from holdfast.engine.hooks import store_hooks
 from holdfast.engine.hooks.delivery_records import Noticed, Open
 from holdfast.engine.hooks.notice_content import content_of
 from holdfast.engine.hooks.senders import inability, send
-from holdfast.engine.journal.journal import all_runs
 from holdfast.engine.journal.lease import holder_of
+from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.log import log
 from holdfast.engine.run.store_session import StoreSession

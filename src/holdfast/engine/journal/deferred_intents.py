@@ -13,12 +13,13 @@ call is not seen before it ends.
 
 import os
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
+from holdfast.core.journal.call_notes import name_room, packed
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import StopSignal
 
 if TYPE_CHECKING:
     from holdfast.engine.journal.drafts import Draft
@@ -28,35 +29,58 @@ _IDLE_LOOKS: Final = 200
 """After how many looks at nothing the thread rests."""
 
 
+def defer(journal: "Journal", intent: "Draft", *, is_noted: bool) -> bool:
+    """Let the run's next append write this intent; False if too much waits already.
+
+    ``is_noted``: the store notes the call meanwhile, so that a crash report names it. Not for a task: no
+    store call is made in a loop's thread.
+    """
+    if not journal.defer(intent):
+        return False
+    if is_noted and intent.at is not None and (room := name_room(journal.run)):
+        content = packed(intent.name, intent.at, room)
+        journal.store.note_call(journal.run, content, fence=journal.fence, after_seq=journal.head)
+    return True
+
+
 class _Watch:
     """The journals that are looked at, and the thread that does it."""
 
     def __init__(self) -> None:
         self._seen: dict[Journal, Draft | None] = {}
-        """Of each, the intent that waited at the last look."""
-        self._lock = threading.Lock()
+        """Of each, the intent that waited at the last look. Only the thread touches it."""
+        self._new: deque[Journal] = deque()
+        """Those that come in. Without a lock: hundreds of runs come back with each of their steps."""
+        self._starting = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, journal: "Journal") -> None:
-        with self._lock:
-            self._seen[journal] = None
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="holdfast-intents", daemon=True)
-                self._thread.start()
+        self._new.append(journal)
+        if self._thread is None:
+            self._start()
         if not self._wake.is_set():
             self._wake.set()
 
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="holdfast-intents", daemon=True)
+                self._thread.start()
+
     def _run(self) -> None:
-        idle = 0
+        idle, new = 0, self._new
         while True:
             self._wake.wait()
             SystemClock.sleep(limits.INTENT_WAITS_S)
-            with self._lock:
-                looked = list(self._seen.items())
-                idle = 0 if looked else idle + 1
-                if idle > _IDLE_LOOKS:
-                    self._wake.clear()
+            while new:
+                self._seen[new.popleft()] = None
+            looked = list(self._seen.items())
+            idle = 0 if looked else idle + 1
+            if idle > _IDLE_LOOKS:
+                self._wake.clear()
+                if new:  # in this order: one that came in before the clear found the thread awake
+                    self._wake.set()
             for journal, before in looked:
                 first = journal.first_deferred
                 if first is not None and (first is not before or self._write(journal)):
@@ -68,12 +92,12 @@ class _Watch:
         """Write what has waited since the last look; False if that failed."""
         try:
             drive(journal.write_deferred(BLOCKING))
-        except (Exception, StopSignal):  # noqa: BLE001 - the outcome's append meets the same, and raises it
+        except BaseException:  # noqa: BLE001 - it serves all runs, and the outcome's append meets the same
             return False
         return True
 
     def _let_go(self, journal: "Journal", *, failed: bool) -> None:
-        del self._seen[journal]  # without the lock: no other thread does, and none adds what is watched
+        del self._seen[journal]
         journal.is_watched = False
         if not failed and journal.first_deferred is not None:
             watch(journal)  # deferred since, by a thread that saw the journal watched

@@ -1,4 +1,4 @@
-"""Events before they have a place in a journal, and how they get one."""
+"""Events before they have a place in a journal, how they get one, and whether they got it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -74,3 +74,13 @@ def placed_after(
         if one[4]:
             blobs += one[4]
     return chained(run, seq, before, fence, at, drafts), blobs
+
+
+def note_written(cut: BaseException, seq: int) -> None:
+    """Note on the exception that interrupted an append that the append was written nevertheless."""
+    cut.holdfast_written = seq  # type: ignore[attr-defined]
+
+
+def written_despite(cut: BaseException) -> int | None:
+    """The seq of the last event of an append that this exception interrupted; None if it was not written."""
+    return getattr(cut, "holdfast_written", None)

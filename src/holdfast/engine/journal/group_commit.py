@@ -14,6 +14,7 @@ outcome unknown, and ``Journal`` reads the journal again.
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from sys import modules
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +64,8 @@ class Committer:
         self._ticking: set[asyncio.AbstractEventLoop] = set()
         self._void_upto: dict[str, int] = {}
         """By run, the last epoch in which an item was not written."""
+        self._is_mixed = False
+        """Whether an item in the queue may be alone or hasty; else a batch is the queue, as it is."""
 
     def submit(self, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
@@ -71,7 +74,11 @@ class Committer:
         one ``epoch`` were placed one behind the other, without a look at the store in between.
         """
         ticket = Ticket(item)
-        ticket.is_alone, ticket.epoch = is_alone, epoch
+        ticket.epoch = epoch
+        if is_alone:
+            ticket.is_alone = True
+        if is_alone or item[8]:  # hasty
+            self._is_mixed = True
         self.queue.append(ticket)
         return ticket
 
@@ -103,29 +110,37 @@ class Committer:
                 self._commit(ticket)
         return ticket.read()
 
-    async def finish_async(self, ticket: Ticket) -> AppendOutcome:
-        """Wait until the ticket is answered; other tasks of this tick join the same batch."""
-        import asyncio
+    def expect(self, ticket: Ticket) -> "asyncio.Future[None]":
+        """A future that is done when the ticket is answered; other tasks of this tick join the same batch.
 
-        loop = asyncio.get_running_loop()
+        An exception that ends the wait for it goes to ``finish_cut``.
+        """
+        loop: asyncio.AbstractEventLoop = modules["asyncio"].get_running_loop()
         # In this order: a thread that commits the ticket answers it first and then looks for the future.
         # Either we see the answer here, or that thread sees the future and wakes us.
-        ticket.future = loop.create_future()
-        if ticket.outcome is None and ticket.error is None:
-            if loop not in self._ticking:
-                self._ticking.add(loop)
-                loop.call_soon(self._tick, loop)
-            try:
-                await ticket.future
-            except asyncio.CancelledError as cut:
-                from holdfast.engine.store_threads import is_held_back, submit, to_its_end
+        future = ticket.future = loop.create_future()
+        if ticket.outcome is not None or ticket.error is not None:
+            _mark_done([future])
+        elif loop not in self._ticking:
+            self._ticking.add(loop)
+            loop.call_soon(self._tick, loop)
+        return future
 
-                # Cancelled or not, an outcome must reach the disk, and the writer must learn whether it did.
-                with suppress(StoreError, asyncio.CancelledError):  # the cancellation is raised below
-                    await to_its_end(submit(self.finish, ticket))
-                if not is_held_back(cut):
-                    raise
-        return ticket.read()
+    async def finish_cut(self, ticket: Ticket, cut: BaseException) -> None:
+        """Wait for the answer of a ticket whose task was cancelled; raises the cancellation after it.
+
+        Cancelled or not, an outcome must reach the disk, and the writer must learn whether it did.
+        """
+        import asyncio
+
+        if not isinstance(cut, asyncio.CancelledError):
+            raise cut
+        from holdfast.engine.store_threads import is_held_back, submit, to_its_end
+
+        with suppress(StoreError, asyncio.CancelledError):  # the cancellation is raised below
+            await to_its_end(submit(self.finish, ticket))
+        if not is_held_back(cut):
+            raise cut
 
     def _tick(self, loop: "asyncio.AbstractEventLoop") -> None:
         from holdfast.engine.store_threads import begin
@@ -167,7 +182,8 @@ class Committer:
                     ticket.error = interrupt if ticket is mine else unknown
             raise
         finally:
-            self._note_unwritten(batch)
+            if not all(type(ticket.outcome) is Appended for ticket in batch):
+                self._note_unwritten(batch)
             _wake([ticket.future for ticket in batch if ticket.future is not None])
 
     def _note_unwritten(self, tickets: list[Ticket]) -> None:
@@ -195,6 +211,19 @@ class Committer:
 
     def _next_batch(self) -> list[Ticket]:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
+        queue = self.queue
+        count = min(len(queue), BATCH_ITEMS_MAX)
+        # In this order: an item that is alone or hasty sets the flag before it is in the queue. What comes in
+        # after the count is in no batch of this call.
+        if not self._is_mixed:
+            return [queue.popleft() for _ in range(count)]
+        self._is_mixed = False
+        batch = self._next_of_mixed()
+        if queue:
+            self._is_mixed = True
+        return batch
+
+    def _next_of_mixed(self) -> list[Ticket]:
         queue = self.queue
         batch: list[Ticket] = []
         hasty_count, alone, runs = 0, set[str](), set[str]()

@@ -16,8 +16,7 @@ from orjson import dumps, loads
 
 from holdfast.core.journal.event_check import letter_problem
 from holdfast.engine.journal.damaged_records import find_sound
-from holdfast.engine.journal.drafts import Draft, draft
-from holdfast.engine.journal.journal import written_despite
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
 from holdfast.engine.log import info, log
 from holdfast.engine.run.features import LETTERS, LETTERS_ON_ENTERING
 from holdfast.engine.run.held_run import HeldRun

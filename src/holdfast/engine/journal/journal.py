@@ -19,12 +19,12 @@ from holdfast.core.journal.lineage import Page, segments
 from holdfast.core.journal.run_row_facts import unchecked_upto
 from holdfast.engine.journal.blob_content import with_views
 from holdfast.engine.journal.deferred_intents import watch
-from holdfast.engine.journal.drafts import Draft, placed_after
+from holdfast.engine.journal.drafts import Draft, note_written, placed_after
 from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.log import log
-from holdfast.engine.sync_async import Runtime, suppress_cancellation
+from holdfast.engine.sync_async import BLOCKING, Runtime, drive, suppress_cancellation
 from holdfast.errors import Cancelled, Corrupt, LeaseLost, StoreError, StoreUnavailable
-from holdfast.limits import DEFERRED_BYTES_MAX, EVENT_PAGE_MAX, RUN_PAGE_MAX
+from holdfast.limits import DEFERRED_BYTES_MAX, EVENT_PAGE_MAX
 from holdfast.model.events import Event, Links, covers_from, is_intact, link_behind
 from holdfast.model.store_rows import Append, Appended, Lease, Refusal, RunRow, owner_name
 from holdfast.stores.port import StorePort
@@ -83,8 +83,7 @@ class Journal:
     @property
     def first_deferred(self) -> Draft | None:
         """The intent that has waited longest for an append."""
-        waiting = self._deferred
-        return waiting[0] if waiting else None
+        return next(iter(self._deferred), None)
 
     def defer(self, intent: Draft) -> bool:
         """Let the run's next append write this intent; it is written by itself if that does not come soon.
@@ -108,7 +107,7 @@ class Journal:
         if self._deferred:
             await self.append(runtime, (), 0.0, synced=False)
 
-    async def append(  # noqa: C901, PLR0912 - one loop; each call of its own would be paid by every step
+    async def append(  # noqa: C901 - a function more would be a coroutine more for every step
         self,
         runtime: Runtime,
         drafts: Sequence[Draft],
@@ -134,35 +133,54 @@ class Journal:
             if ticket is None:
                 continue  # the head moved since: ask again whether an earlier try has arrived
             try:
-                if runtime.waits:
-                    outcome = await self._committer.finish_async(ticket)
-                else:
+                if not runtime.waits:
                     outcome = self._committer.finish(ticket)
+                else:
+                    try:
+                        await self._committer.expect(ticket)
+                    except BaseException as cut:  # noqa: BLE001 - raised by ``finish_cut``, if it is to be raised
+                        await self._committer.finish_cut(ticket, cut)
+                    outcome = ticket.read() if ticket.outcome is None else ticket.outcome
             except StoreError as error:
-                if unsure is not None:
-                    unsure.append(ticket.item)
-                if not await runtime.store(self._find, ticket.item, error):
-                    self._defer_again(ticket)
-                    raise
-                self._note_appended(ticket.item)
-                return ticket.item.upto_seq
+                return await runtime.store(self._written_despite, ticket, error, unsure)
             except BaseException as cut:
                 # The first cancellation carries whether the write arrived; a second one must not replace it.
                 with suppress_cancellation():
                     await runtime.store(self._note_fate, cut, ticket)
                 raise
-            item = ticket.item
             if isinstance(outcome, Appended):
                 self._is_sure = True  # the place of an earlier write is taken: it cannot arrive any more
-            elif not await runtime.store(self._is_there_after, item, outcome):
-                self._defer_again(ticket)
+            elif not await runtime.store(self._is_there_after, ticket, outcome):
                 continue
-            if self._flushed or not synced or self.observer is not None:
-                self._note_appended(item)
-            return item.events[-1][0] if item.events else item.upto_seq
+            return self._concluded(ticket.item)
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
+
+    def write(self, drafts: Sequence[Draft], at: float, unsure: list[Append]) -> int:
+        """As ``append``, synced, in a thread that waits: without a coroutine, unless something is unusual."""
+        if self._before is not None and not unsure:
+            ticket = self._submit(drafts, at, True, False, None, (), None)
+            assert ticket is not None, "without an earlier try the head may be anywhere"
+            try:
+                outcome = self._committer.finish(ticket)
+            except StoreError as error:
+                return self._written_despite(ticket, error, unsure)
+            except BaseException as cut:
+                self._note_fate(cut, ticket)
+                raise
+            if isinstance(outcome, Appended):
+                self._is_sure = True  # as in ``append``
+                return self._concluded(ticket.item)
+            if self._is_there_after(ticket, outcome):
+                return self._concluded(ticket.item)
+        return drive(self.append(BLOCKING, drafts, at, unsure=unsure))
+
+    def _concluded(self, item: Append) -> int:
+        """The seq of the last event of an item that is in the journal."""
+        if self._flushed or self.observer is not None or not item[7]:
+            self._note_appended(item)
+        return item[3][-1][0] if item[3] else item.upto_seq
 
     def _arrived(self, unsure: list[Append]) -> int | None:
         """The seq of the last event of a try that has arrived, or None; removes the tries that never can.
@@ -212,10 +230,14 @@ class Journal:
                 drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
-                self.head, self._before = after + len(events), events[-1][-1]
-            is_hasty = hasty and self._is_sure  # its refusal may show late, so the head must be certain
-            item = _new(Append, (run, fence, after, events, blobs, consumed, status, synced, is_hasty))
-            ticket = self._committer.submit(item, is_alone=not self._is_sure, epoch=self._epoch)
+                last = events[-1]
+                self.head, self._before = last[0], last[-1]
+            is_sure = self._is_sure
+            # The refusal of a hasty item may show late, so the head must be certain.
+            item = _new(
+                Append, (run, fence, after, events, blobs, consumed, status, synced, hasty and is_sure)
+            )
+            ticket = self._committer.submit(item, is_alone=not is_sure, epoch=self._epoch)
             ticket.deferred = deferred
             return ticket
 
@@ -238,7 +260,17 @@ class Journal:
             else:
                 self._flushed = [one for one in self._flushed if one.after_seq > item.after_seq]
 
-    def _is_there_after(self, item: Append, outcome: Refusal) -> bool:
+    def _written_despite(self, ticket: Ticket, error: StoreError, unsure: list[Append] | None) -> int:
+        """After an error of the store: the seq of the last event if it was written; else raise the error."""
+        if unsure is not None:
+            unsure.append(ticket.item)
+        if not self._find(ticket.item, error):
+            self._defer_again(ticket)
+            raise error
+        self._note_appended(ticket.item)
+        return ticket.item.upto_seq
+
+    def _is_there_after(self, ticket: Ticket, outcome: Refusal) -> bool:
         """After a refusal: raise what it means, or return whether the item is in the journal."""
         if outcome.reason in {"fenced", "unknown"}:
             self.lost = outcome.lease
@@ -247,7 +279,11 @@ class Journal:
             raise Corrupt(
                 store=self.store.url, problem=f"run {self.run} refers to absent blobs {outcome.missing}"
             )
-        return self._find(item, None)  # a conflict: a store that sent the item twice refuses the second one
+        # A conflict: a store that sent the item twice refuses the second one.
+        if self._find(ticket.item, None):
+            return True
+        self._defer_again(ticket)
+        return False
 
     def _note_fate(self, cut: BaseException, ticket: Ticket) -> None:
         """After an interrupt or a cancellation: note on the exception whether the item was written."""
@@ -317,16 +353,6 @@ class Journal:
         letter = self.cancelled or {"by": "a person", "reason": ""}
         why = f": {letter['reason']}" if letter["reason"] else ""
         return Cancelled(run=self.run, by=letter["by"], why=why)
-
-
-def note_written(cut: BaseException, seq: int) -> None:
-    """Note on the exception that interrupted an append that the append was written nevertheless."""
-    cut.holdfast_written = seq  # type: ignore[attr-defined]
-
-
-def written_despite(cut: BaseException) -> int | None:
-    """The seq of the last event of an append that this exception interrupted; None if it was not written."""
-    return getattr(cut, "holdfast_written", None)
 
 
 def chain_of(store: StorePort, run: str) -> list[RunRow]:
@@ -472,19 +498,3 @@ def _sound_pages(
                 raise Corrupt(store=store.url, problem=f"event #{event.seq} of run {run}: {problem}")
         with_views(store, run, page.events)
         yield page
-
-
-def all_runs(store: StorePort) -> Iterator[RunRow]:
-    """Every run of the store, newest first."""
-    before: RunRow | None = None
-    while page := store.list_runs(limit=RUN_PAGE_MAX, before=before):
-        yield from page
-        before = page[-1]
-
-
-def forks_of(store: StorePort, run: str) -> list[RunRow]:
-    """The runs that were forked from this one, oldest first."""
-    found: list[RunRow] = []
-    while page := store.list_forks(run, after=found[-1].run if found else "", limit=RUN_PAGE_MAX):
-        found += page
-    return sorted(found, key=lambda row: (row.created_at, row.run))

@@ -1,4 +1,6 @@
-"""Runs that belong to a run by their names: its descendants, and the names that its history has had."""
+"""Lists runs: all, the forks of one, its descendants, and the names that its history has had."""
+
+from collections.abc import Iterator
 
 from holdfast.core.journal.run_row_facts import lineage_of, names_of
 from holdfast.engine.journal.journal import chain_of
@@ -33,3 +35,19 @@ def descendants(store: StorePort, run: str) -> list[RunRow]:
     while page := store.list_runs(limit=RUN_PAGE_MAX, before=found[-1] if found else None, prefix=f"{run}/"):
         found += page
     return found
+
+
+def all_runs(store: StorePort) -> Iterator[RunRow]:
+    """Every run of the store, newest first."""
+    before: RunRow | None = None
+    while page := store.list_runs(limit=RUN_PAGE_MAX, before=before):
+        yield from page
+        before = page[-1]
+
+
+def forks_of(store: StorePort, run: str) -> list[RunRow]:
+    """The runs that were forked from this one, oldest first."""
+    found: list[RunRow] = []
+    while page := store.list_forks(run, after=found[-1].run if found else "", limit=RUN_PAGE_MAX):
+        found += page
+    return sorted(found, key=lambda row: (row.created_at, row.run))

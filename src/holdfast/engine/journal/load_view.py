@@ -21,9 +21,9 @@ from holdfast.core.journal.recorded_calls import Bodies
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.engine.journal.damaged_records import discard, find_sound
 from holdfast.engine.journal.journal import chain_of, read_all, read_pages
-from holdfast.engine.journal.pause_gc import without_collecting
+from holdfast.engine.journal.pause_gc import without_collecting_what_is_made
 from holdfast.engine.log import info
-from holdfast.errors import Corrupt, HoldfastError
+from holdfast.errors import Corrupt, HoldfastError, NewerFormat
 from holdfast.limits import SNAPSHOT_CHUNK_BYTES, SNAPSHOT_EVENTS_MIN
 from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import RunRow
@@ -34,7 +34,7 @@ PAGE_EVENTS = 500
 PAGES_KEPT = 4
 
 
-@without_collecting()
+@without_collecting_what_is_made()
 def load(store: StorePort, run: str, row: RunRow | None = None) -> View:
     """The run's view up to its head. Corrupt if the journal is damaged.
 
@@ -50,9 +50,20 @@ def load(store: StorePort, run: str, row: RunRow | None = None) -> View:
         # branch.
         view, behind = View(), 0
         _fold_into(store, run, view, effective(read_all(store, run)))
-    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base:
+    if view.head - behind >= SNAPSHOT_EVENTS_MIN and not view.base and not view.newer:
         _write_snapshot(store, run, view)
     return view
+
+
+def check_known(store: StorePort, run: str, newer: str) -> None:
+    """NewerFormat if, as ``newer`` says, the journal has something in it that this version does not know.
+
+    What continues a run or removes a part of it checks this first: an unknown event may be a decision.
+    """
+    if newer:
+        raise NewerFormat(
+            store=store.url, problem=f"in run {run}, {newer}, which this Holdfast does not know"
+        )
 
 
 def _fold_pages(store: StorePort, run: str, row: RunRow | None, view: View) -> bool:

@@ -7,6 +7,9 @@ to enter a run of 10,000 events.
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_MANY: Final = 10_000
 
 
 @contextmanager
@@ -23,3 +26,18 @@ def without_collecting() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@contextmanager
+def without_collecting_what_is_made() -> Iterator[None]:
+    """The same for a function that makes what a run keeps, once: if that is much, it is old from the start.
+
+    Else the next collection of the young would go through all of it, which took a tenth of the time to enter
+    a run. Young garbage becomes old with it, so this is nothing for what is done again and again.
+    """
+    with without_collecting():
+        yield
+        # Frozen and thawed, all objects are old without a look at them. What a program has frozen stays so.
+        if gc.get_count()[0] > _MANY and not gc.isenabled() and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()

@@ -16,7 +16,8 @@ from holdfast.core.prune.roots import Dependent, Lineage
 from holdfast.core.threads.chains import leans_of
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal.blob_content import with_views
-from holdfast.engine.journal.journal import all_runs, read_own
+from holdfast.engine.journal.journal import read_own
+from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.lineage.pins import kept_of
 from holdfast.errors import Corrupt
 from holdfast.limits import PRUNE_MEMORY_BYTES_MAX

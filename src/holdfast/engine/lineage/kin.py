@@ -20,7 +20,7 @@ from typing import Final
 
 from holdfast.codec.blobs import address_of
 from holdfast.core.journal.run_row_facts import facts_of, lineage_of, lineages
-from holdfast.engine.journal.journal import forks_of
+from holdfast.engine.journal.lineage_names import forks_of
 from holdfast.engine.lineage.dependents import Family, all_rows, families
 from holdfast.limits import RECORD_PAGE_MAX
 from holdfast.model.store_rows import RunRow, Status

@@ -23,6 +23,7 @@ from holdfast.core.lineage.children import Descendant
 from holdfast.core.lineage.later_effects import in_child, told
 from holdfast.engine.journal.drafts import Draft
 from holdfast.engine.journal.journal import Journal, read_all
+from holdfast.engine.journal.load_view import check_known
 from holdfast.engine.lineage.descendants import children_at, cuts_of
 from holdfast.engine.lineage.fork import (
     TRIES,
@@ -107,7 +108,9 @@ class _Left(NamedTuple):
 def _read(store: StorePort, row: RunRow, to_seq: int) -> _Left:
     recorded = read_all(store, row.run)
     events = effective(recorded)
-    return _Left(recorded, events, fold(events), to_seq)
+    view = fold(events)
+    check_known(store, row.run, view.newer)
+    return _Left(recorded, events, view, to_seq)
 
 
 def _same_run(store: StorePort, hold: Hold, named: RunRow) -> RunRow:

@@ -21,6 +21,7 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import DROPPED, MESSAGES
+from holdfast.model.markers import KNOWN, LINEAGE
 from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ def apply(entries: list[Entry], seq: int, content: Content) -> None:
 
 async def add_messages(held: "HeldRun", runtime: Runtime, messages: Sequence[Any]) -> None:
     """Add messages at the end, in one record. A replay recognises them by their content."""
+    if KNOWN:
+        LINEAGE.set(held.lineage)
     entries = [encode(message, what=WHAT) for message in messages]
     if entries:
         seq = await mark_value(held, runtime, MESSAGES, b"[" + b",".join(entries) + b"]")

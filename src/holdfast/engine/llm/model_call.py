@@ -26,6 +26,7 @@ from holdfast.engine.steps.call_identity import RequestedCall, find_answer, inte
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome
+from holdfast.model.markers import KNOWN, LINEAGE
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.usage import Usage
 
@@ -83,10 +84,14 @@ async def ask_model(
 
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as a tree of nodes, and the identity of the call."""
+    if KNOWN:
+        LINEAGE.set(held.lineage)
     here, point = place(held, ask.name)
     taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_json=ask.is_json)
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
+    if KNOWN:
+        site = _recorded_site(held, here.scope, ask.name, taken, site)
     n = held.claim(site)
     # The intent gets a summary as its arguments; the request itself is stored as a state.
     brief = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
@@ -99,6 +104,15 @@ def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     )
 
 
+def _recorded_site(held: HeldRun, scope: str, name: str, taken: Taken, site: str) -> str:
+    """The site that a request had before the secrets in it were known, if its record is there."""
+    from holdfast.engine.steps.secret_arguments import is_recorded
+
+    before = None if is_recorded(held, site) else STATES.of(held).store.identity_in_clear(taken)
+    clear = site if before is None else site_of(scope, f"model:{name}", before)
+    return clear if is_recorded(held, clear) else site
+
+
 class Waited(Exception):
     """The call has waited for its provider, and is to be tried again."""
 
@@ -106,7 +120,7 @@ class Waited(Exception):
 class ModelWork(Work):
     """One live model call."""
 
-    __slots__ = ("_is_under_way", "ask", "line", "taken", "watch")
+    __slots__ = ("_is_under_way", "ask", "line", "model", "taken", "watch")
 
     def __init__(
         self,
@@ -121,6 +135,7 @@ class ModelWork(Work):
     ) -> None:
         super().__init__(held, runtime, MODEL, asked, call, args, {})
         self.ask = ask
+        self.model = ask.model_asked
         self.taken = taken
         self.line = line or Line()
         self.watch = Watch(self)
@@ -131,7 +146,7 @@ class ModelWork(Work):
         """Check that the call may be made, and that its model is the one that earlier attempts used."""
         ask = self.ask
         try:
-            await meet_model(self.held, self.runtime, ask.name, ask.model_asked, ask.provider)
+            await meet_model(self.held, self.runtime, ask.name, self.model, ask.provider)
         except BaseException:
             self.held.unclaim(self.asked.site, self.asked.n)
             raise
@@ -145,7 +160,7 @@ class ModelWork(Work):
         with states.store.building:
             planted = states.store.build_on(states.known_roots(), self.taken)
             fields = {
-                "model": self.ask.model_asked,
+                "model": self.model,
                 "provider": self.ask.provider,
                 "request_bytes": planted.size,
                 **self._said(),
@@ -201,5 +216,4 @@ class ModelWork(Work):
 
     def usage_of(self, value: Any) -> Usage:
         """The usage that the answer reports."""
-        model = self.ask.model_asked
-        return usage_in(value, model=model, provider=self.line.provider or self.ask.provider)
+        return usage_in(value, model=self.model, provider=self.line.provider or self.ask.provider)

@@ -26,6 +26,7 @@ class PieceSource:
     """A function that yields an answer in pieces, and optionally one that continues a partial text."""
 
     marks_end = False
+    is_over = False
     messages: Sequence[Any] = ()
 
     def __init__(self, call: Callable[..., Any], request: Any, go_on: Callable[..., Any] | None) -> None:

@@ -25,10 +25,13 @@ from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.steps.call_identity import find_answer
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import HoldfastError, StopSignal
+from holdfast.errors import HoldfastError, StopSignal, UnusableAnswer
 from holdfast.model.event_fields import contents_of
 
 ON_PARTIAL: Final[tuple[str, ...]] = get_args(OnPartial)
+
+_IN_THE_MIDDLE: Final = "in the middle of the answer"
+_MISSHAPEN: Final = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class End:
@@ -43,6 +46,8 @@ class Source(Protocol):
 
     marks_end: bool
     """Whether it marks the end of an answer; otherwise the answer ends with its last piece."""
+    is_over: bool
+    """Whether the stream has said that it is over. Some servers leave out why the answer ended."""
 
     @property
     def open(self) -> Callable[..., Any]:
@@ -129,6 +134,10 @@ class Streaming:
         self._continued: list[int] = []
         self._pieces = 0
         """How many pieces have arrived in all tries, which is about the number of tokens."""
+        self._late: Exception | None = None
+        """A recorded failure that is due when the program reads."""
+        self._is_read = False
+        """Whether the program has the stream."""
         self._has_given = False
         """Whether the program got any piece in this attempt."""
         self._plan_messages: Sequence[Any] | None = None
@@ -141,7 +150,14 @@ class Streaming:
         taken, asked = identify_request(held, self._ask)
         try:
             call = held.view.calls.get(asked.key)
-            found = await find_answer(held, self._runtime, asked, call, None)
+            try:
+                found = await find_answer(held, self._runtime, asked, call, None)
+            except Exception as error:
+                if _IN_THE_MIDDLE not in getattr(error, "__notes__", ()):
+                    raise
+                # The program got it while it read, and clients tell the two apart: it gets it there again.
+                self._late, self.is_replayed = error, True
+                return
             if found is not None:
                 self._give(found.value)
                 self.is_replayed = True
@@ -168,6 +184,9 @@ class Streaming:
 
     async def next(self) -> Any:
         """The next piece, or END once the whole answer is recorded."""
+        self._is_read = True
+        if self._late is not None:
+            raise self._late
         while True:
             if self._ready:
                 self._has_given = True
@@ -276,10 +295,17 @@ class Streaming:
 
     async def _take(self, chunk: Any) -> None:
         assert self._work is not None
-        await self._work.watch.over()  # the provider answers again: an open wait ends
-        delta = self._source.delta_of(chunk)
+        try:
+            delta = self._source.delta_of(chunk)
+            self._current.add(delta)
+        except HoldfastError:
+            raise
+        except _MISSHAPEN as error:  # JSON, and not what the protocol says: as useless as what is not JSON
+            await self._broke_off(self._unusable(f"its stream has an event of another shape ({error!r})"))
+            return
+        if delta.keys() - {"facts"}:
+            await self._work.watch.over()  # the provider answers again: an open wait ends
         self._pieces += 1
-        self._current.add(delta)
         self._work.add(delta)
         seam = self._seam
         if seam is None or seam.is_settled:
@@ -296,10 +322,11 @@ class Streaming:
         self._ready.extend(self._source.rest(rest))
 
     async def _ended(self) -> None:
-        if not self._source.marks_end:
+        is_over = self._source.is_over and not self._current.is_empty and not self._current.calls
+        if not is_whole(self._current) and (is_over or not self._source.marks_end):
             self._current.add({"facts": {"finish_reason": "stop"}})
         if not is_whole(self._current):
-            await self._broke_off(ConnectionError("the answer was cut off before its end"))
+            await self._broke_off(self._why_ended())
             return
         seam = self._seam
         if seam is not None and not seam.is_settled:
@@ -308,6 +335,15 @@ class Streaming:
         value = await self._conclude({})
         if seam is not None:
             self._ready.extend(self._source.closing(value))
+
+    def _why_ended(self) -> Exception:
+        """Why a stream ended in good order, but not with an end. Another may be as empty as this one."""
+        if self._current.is_empty:
+            return self._unusable("its stream ended with nothing in it")
+        return ConnectionError("the answer was cut off before its end")
+
+    def _unusable(self, problem: str) -> UnusableAnswer:
+        return UnusableAnswer(provider=self._ask.provider, step=self._ask.name, problem=problem)
 
     async def _broke_off(self, error: Exception) -> None:
         """The provider failed before or in the middle of the answer."""
@@ -322,6 +358,8 @@ class Streaming:
 
     async def _fail(self, error: Exception) -> None:
         assert self._work is not None
+        if self._is_read:
+            error.add_note(_IN_THE_MIDDLE)
         try:
             await self._work.record_failure(error)
         finally:

@@ -142,7 +142,7 @@ class StreamWork(ModelWork):
         held = self.held
         held.session.part(Flusher).remove(self)
         try:
-            if not self._succeeded:
+            if not self.succeeded:
                 self.flush(is_last=True)
         finally:
             # ``leave`` makes this call the last one, but the program may have made others since it began.

@@ -4,14 +4,14 @@ Crash window: a run keeps the fact before it records the mark. Killed in between
 same fact again, which adds none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.codec.values import canonical, encode
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.lineage_names import lineage_names
-from holdfast.engine.memory.facts import SPACE, address, change, fact_from, fields_of, listed, within
+from holdfast.engine.memory.facts import SPACE, address, change, fact_from, fields_of, id_of, listed, within
 from holdfast.engine.memory.left_facts import LEFT_FACTS, has_left_histories
 from holdfast.engine.memory.remember import recall, recall_within, remember
 from holdfast.engine.run.held_run import HeldRun
@@ -21,6 +21,7 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import StoreError
 from holdfast.model.events import RECALLED, REMEMBERED
 from holdfast.model.facts import Fact, Recalled
+from holdfast.model.markers import KNOWN
 from holdfast.model.search import BETWEEN, Within
 
 _FOR_CONTEXT: Final = 5
@@ -63,11 +64,24 @@ def _identity(fact: Fact, run: str = "", event: int = 0) -> bytes:
 def _as_recorded_before(held: HeldRun, asked: RequestedCall, fact: Fact) -> RequestedCall:
     """The call under an identity that earlier versions recorded: with the event, or the name of the run."""
     for name in ("", *lineage_names(held.store, held.run)):
-        data = _identity(fact, name, fact.event)
-        site = site_of(asked.here.scope, f"mark:{REMEMBERED}", data)
-        if f"{site}.{held.next_number(site)}" in held.view.calls:
-            return moved(held, asked, site, data)
+        for data in _identities(fact, name):
+            site = site_of(asked.here.scope, f"mark:{REMEMBERED}", data)
+            if f"{site}.{held.next_number(site)}" in held.view.calls:
+                return moved(held, asked, site, data)
     return asked
+
+
+def _identities(fact: Fact, name: str) -> Iterator[bytes]:
+    yield _identity(fact, name, fact.event)
+    if KNOWN:  # and as it was before the secrets in it were known
+        from holdfast.codec.secrets import in_clear, unmasked
+
+        text = unmasked(fact.text)
+        id_ = id_of(text) if fact.id == id_of(fact.text) else unmasked(fact.id)
+        clear = fact._replace(id=id_, text=text)
+        for event in (0, fact.event):
+            data = _identity(clear, name, event)
+            yield in_clear(data) or data
 
 
 def _note_event(held: HeldRun, fact: Fact, seq: int) -> None:

@@ -28,8 +28,7 @@ from holdfast.core.people.questions import (
     wants_of,
 )
 from holdfast.core.text.times import moment
-from holdfast.engine.journal.drafts import Draft, draft
-from holdfast.engine.journal.journal import written_despite
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
 from holdfast.engine.log import info, log
 from holdfast.engine.people.waits import InboxWait, Letter, ask
 from holdfast.engine.run.features import Feature, Slot

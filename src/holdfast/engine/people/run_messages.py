@@ -16,8 +16,8 @@ from holdfast.codec.values import encode
 from holdfast.core.journal.lineage import effective
 from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.drafts import Draft, draft
-from holdfast.engine.journal.journal import read_all, written_despite
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
+from holdfast.engine.journal.journal import read_all
 from holdfast.engine.log import info
 from holdfast.engine.people import promise_inbox
 from holdfast.engine.people.waits import InboxWait, Letter, ask

@@ -10,7 +10,6 @@ wall clock only; it is bounded to between zero and the whole length.
 
 from collections.abc import Callable
 from datetime import datetime
-from math import isfinite
 from typing import Any, Final, Literal
 
 from orjson import dumps
@@ -25,7 +24,7 @@ from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.call_options import wall_time
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, Sleeping
-from holdfast.limits import WAIT_LOOK_S
+from holdfast.limits import SLEEP_S_MAX, WAIT_LOOK_S
 from holdfast.model.calls import Outcome
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Cursor, Lease, Record
@@ -42,8 +41,9 @@ _UNTIL: Final = b"until"
 
 async def sleep(held: HeldRun, runtime: Runtime, seconds: float, wait_s: float | None) -> None:
     """Wait so long, across restarts. Sleeping parks the run where more than ``wait_s`` is left."""
-    if not isfinite(seconds) or seconds < 0:
-        raise Misuse(problem=f"run.sleep({seconds!r}) cannot be", advice="give seconds, 0 or more")
+    if not 0 <= seconds <= SLEEP_S_MAX:  # also refuses NaN
+        advice = f"give seconds, from 0 to {SLEEP_S_MAX:,.0f}"
+        raise Misuse(problem=f"run.sleep({str(seconds)[:40]}) cannot be", advice=advice)
     clock = held.clock
 
     def until(wall: float) -> float:

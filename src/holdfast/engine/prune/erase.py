@@ -22,8 +22,7 @@ from holdfast.core.people.promises import PROMISES
 from holdfast.engine.damage.damaged_runs import as_damage
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.damaged_records import discard, find_sound
-from holdfast.engine.journal.journal import all_runs, forks_of
-from holdfast.engine.journal.lineage_names import descendants
+from holdfast.engine.journal.lineage_names import all_runs, descendants, forks_of
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.child_birth import borrow

@@ -17,10 +17,11 @@ from orjson import dumps, loads
 from holdfast.clock import Clock
 from holdfast.codec.blobs import address_of, pack
 from holdfast.core.journal.run_row_facts import with_facts
+from holdfast.core.journal.snapshots import newer_problem
 from holdfast.core.prune.prune_plan import Compacting, Plan, apply, mismatch, plan
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.journal import own_links, read_all, read_own
-from holdfast.engine.journal.load_view import forget_snapshot, is_flagged
+from holdfast.engine.journal.load_view import check_known, forget_snapshot, is_flagged
 from holdfast.engine.lineage.dependents import Family, Walk, lineage_at
 from holdfast.engine.lineage.kin import family_of, note_all
 from holdfast.engine.log import info
@@ -147,6 +148,7 @@ class Pruning:
         self._needs = needs or Needs(store, family_of(store, run))
         self.family: Family = self._needs.walk.family
         self._lineage = lineage_at(store, self._needs.walk, run, stands_at=stands_at)
+        check_known(store, run, next(filter(None, map(newer_problem, self._lineage.own)), ""))
         self.plan = plan(self._lineage, policy, self.began_at, lambda address: read_blob(store, address))
         self.after = apply(self.plan, self._lineage.own)
         self._leftover = _doomed(store, run)

@@ -96,6 +96,7 @@ def plan_from_outside(
         stopped=stopped_calls(store, info.run, view),
         answers=answers,
         died_at=died_at,
+        noted=info.noted,
     )
     return with_command(store, info.run, view, plan, events)
 

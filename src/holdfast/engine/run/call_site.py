@@ -66,8 +66,9 @@ class TaskCalls:
         If a record under another key answered it, the path uses that key.
         """
         self.last = key
-        if self.path >= 0:
-            self.path = path_after(self.path, recorded_key or key)
+        path = self.path
+        if path >= 0:
+            self.path = path_after(path, recorded_key or key)
 
 
 class CallSite:

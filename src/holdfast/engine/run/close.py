@@ -15,9 +15,8 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
 from holdfast.core.text.times import moment
-from holdfast.engine.journal.drafts import draft
+from holdfast.engine.journal.drafts import draft, written_despite
 from holdfast.engine.journal.inbox import CANCEL, find_cancel
-from holdfast.engine.journal.journal import written_despite
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers

@@ -251,8 +251,10 @@ Hook = Callable[..., Any]
 class Hooks:
     """The hooks of the features that are awake, in the order of the table."""
 
-    __slots__ = _HOOKS
+    __slots__ = (*_HOOKS, "met")
 
+    met: dict[str, object]
+    """By the names of calls, the code for which no ``meet`` had anything to do the last time."""
     entered: tuple[Callable[..., Awaitable[None]], ...]
     permit: tuple[Callable[..., Awaitable[Any]], ...]
     recognize: tuple[Callable[..., Awaitable[Any]], ...]
@@ -276,11 +278,13 @@ class Hooks:
     person_asked: tuple[Callable[[], None], ...]
 
     def __init__(self) -> None:
+        self.met = {}
         for hook in _HOOKS:
             setattr(self, hook, ())
 
     def collect(self, features: dict[str, Feature]) -> None:
         """Replace the hooks by those of these features."""
+        self.met = {}
         # New tuples instead of changed lists: a thread that iterates over a hook keeps a complete one.
         awake = sorted(features.items(), key=lambda pair: _ORDER[pair[0]])
         for hook in _HOOKS:

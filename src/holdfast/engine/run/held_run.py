@@ -135,8 +135,8 @@ class HeldRun:
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, Work] = {}
-        self._claims: dict[str, int] = {}
-        """The number of calls per site that are claimed and whose record is not complete yet."""
+        self._claims: list[str] = []
+        """The sites of calls that are claimed and whose record is not complete yet, one for each call."""
         self._noted: set[str] | None = None
         """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
         self._lock = Lock()
@@ -186,7 +186,8 @@ class HeldRun:
 
     def ms_since(self, began: float) -> float:
         """The time since ``began``, as a call's record has it."""
-        return round((self.clock.monotonic() - began) * 1000, 3)
+        # To round a float takes longer than all of this.
+        return int((self.clock.monotonic() - began) * 1e6 + 0.5) / 1000
 
     @property
     def has_record(self) -> bool:
@@ -234,9 +235,9 @@ class HeldRun:
 
         The caller calls ``land`` when the call's outcome is in the journal, or never will be.
         """
-        claims, free, counts = self._claims, self._free, self._counts
+        free, counts = self._free, self._counts
         with self._lock:
-            claims[site] = claims.get(site, 0) + 1
+            self._claims.append(site)
             if self._noted is not None:
                 self._noted.add(site)
             if free and (freed := free.get(site)):
@@ -246,11 +247,8 @@ class HeldRun:
 
     def land(self, site: str) -> None:
         """The record of a claimed call is complete."""
-        if site:
-            with self._lock:
-                left = self._claims.pop(site, 1) - 1
-                if left > 0:
-                    self._claims[site] = left
+        if site and site in (claims := self._claims):
+            claims.remove(site)  # one operation: it needs no lock
 
     def unclaim(self, site: str, n: int) -> None:
         """The call did not succeed: the next call at this site gets its number."""
@@ -266,7 +264,7 @@ class HeldRun:
         with self._lock:
             if call.taken < len(call.outcomes):
                 outcome = call.outcomes[call.taken]
-                self._note_taken(call, outcome)
+                self.note_taken(call, outcome.seq)
                 return outcome
             if call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
                 outcome = call.outcomes[-1]
@@ -274,23 +272,12 @@ class HeldRun:
                 return outcome
             return None
 
-    def take(self, call: Call, outcome: Outcome) -> bool:
-        """Give this recorded outcome to the program, unless another thread has taken it meanwhile."""
-        with self._lock:
-            taken, outcomes = call.taken, call.outcomes
-            if taken >= len(outcomes) or outcomes[taken] is not outcome:
-                return False
-            call.taken = taken = taken + 1  # as ``_note_taken``: a replay passes all its calls here
-            if taken == len(outcomes) and not call.is_open:
-                self.unasked.pop(call.key, None)
-            self._replayed_upto = max(self._replayed_upto, outcome[0])
-            return True
-
-    def _note_taken(self, call: Call, outcome: Outcome) -> None:
+    def note_taken(self, call: Call, seq: int) -> None:
+        """The program gets the next outcome of this call; no other thread takes from it meanwhile."""
         call.taken = taken = call.taken + 1
         if taken == len(call.outcomes) and not call.is_open:
             self.unasked.pop(call.key, None)
-        self._replayed_upto = max(self._replayed_upto, outcome.seq)
+        self._replayed_upto = max(self._replayed_upto, seq)
 
     def note_given(self, outcome: Outcome) -> None:
         """Move the cursor over an outcome that was just settled and goes to the program."""

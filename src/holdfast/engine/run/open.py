@@ -25,7 +25,7 @@ from holdfast.engine.journal import inbox
 from holdfast.engine.journal.drafts import Draft, draft, placed_after
 from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import give_back, granted, held_row, take
-from holdfast.engine.journal.load_view import load
+from holdfast.engine.journal.load_view import check_known, load
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import info, log
 from holdfast.engine.run import cancel, observers
@@ -419,6 +419,7 @@ def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> Non
 
 
 def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
+    check_known(store, run, view.newer)
     check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
 
 

@@ -5,7 +5,6 @@ elsewhere, is not completely imported or accepted, or has lost acknowledged even
 """
 
 from holdfast.core.journal.run_row_facts import facts_of
-from holdfast.engine.journal.journal import forks_of
 from holdfast.errors import AcknowledgedLost, RunSealed
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Event, Kind
@@ -50,6 +49,8 @@ def check_may_act(store: StorePort, row: RunRow, *, accepts: bool = False) -> No
             advice=f"import that where it is to go on; "
             f"`holdfast fork {row.run} --as NAME` goes on here, as another run",
         )
+    from holdfast.engine.journal.lineage_names import forks_of  # late: most runs are not refused
+
     forks = [fork.run for fork in forks_of(store, row.run)]
     acting = ", ".join(forks[-_NAMES_MAX:]) or f"`holdfast fork {row.run} --as NAME`"
     raise RunSealed(

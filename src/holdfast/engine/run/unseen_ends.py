@@ -4,6 +4,7 @@ The next holder of the run appends these events before its own, in the same appe
 once, and a crash before that append leaves it to the next holder.
 """
 
+from holdfast.core.journal.call_notes import noted_behind, noted_call
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.text.times import clock_time
@@ -24,20 +25,24 @@ def catching_up(store: StorePort, row: RunRow, view: View) -> list[Draft]:
     if forked is not None:
         return [forked]
     if view.crashed_attempt is not None:
-        return [crashed(store, view, view.crashed_attempt, row.lease)]
+        return [crashed(store, row.run, view, view.crashed_attempt, row.lease)]
     return []
 
 
-def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Draft:
-    """The event for a crashed attempt, with the last thing that the journal knows of it."""
+def crashed(store: StorePort, run: str, view: View, attempt: Attempt, before: Lease) -> Draft:
+    """The event for a crashed attempt, with the last thing that is known of it."""
     # Calls that a handoff brought in doubt were not made by this attempt.
     open_calls = [
         call
         for call in view.open_calls()
         if call.fence >= attempt.event.fence or mark_of(call.body or b"") != "handed"
     ]
-    if open_calls:
-        names = ", ".join(f"{call.name!r} since {clock_time(call.started_at)}" for call in open_calls[-5:])
+    begun = [(call.name, call.started_at) for call in open_calls]
+    noted = noted_behind(noted_call(store.find_call_note(run)), view.head)
+    if noted is not None:
+        begun.append((noted.name, noted.began_at))
+    if begun:
+        names = ", ".join(f"{name!r} since {clock_time(at)}" for name, at in begun[-5:])
         last = f"in the middle of {names}"
     elif view.last is not None and (doing := view.doing_at(view.last)):
         last = f"{doing} at {clock_time(view.last.at)}"
@@ -57,4 +62,6 @@ def crashed(store: StorePort, view: View, attempt: Attempt, before: Lease) -> Dr
         "owner": owner,
         "proof": store.probe(owner),
     }
+    if noted is not None:
+        fields |= {"noted": noted.name, "noted_at": noted.began_at}
     return draft(Kind.ATTEMPT_CRASHED, "", "", fields)

@@ -19,15 +19,21 @@ from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
+from holdfast.model.markers import KNOWN, LINEAGE
 
 
 async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | None) -> int:
     """Record the agent's state; returns the number of the point. Durable when it returns."""
     held.check_usable()
+    if KNOWN:
+        LINEAGE.set(held.lineage)
     states = STATES.of(held)
     await states.learn_first(runtime)
     taken = states.store.take(state)
-    asked = ask(held, "checkpoint", taken.planted.identity + b"\0" + (label or "").encode())
+    named = b"\0" + (label or "").encode()
+    before = states.store.identity_in_clear(taken) if KNOWN else None
+    clear = None if before is None else before + named
+    asked = ask(held, "checkpoint", taken.planted.identity + named, clear=clear)
     try:
         recorded = given(held, asked)
         if recorded is not None:

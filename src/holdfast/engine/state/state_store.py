@@ -127,6 +127,13 @@ class States:
             planted = nodes.plant_json(tree)
         return None if planted is None else Taken(planted, [], tree, nodes)
 
+    def identity_in_clear(self, taken: "Taken") -> bytes | None:
+        """The identity of a state before the secrets in it were known; None if it has none."""
+        from holdfast.codec.secrets import clear_tree
+
+        tree = clear_tree(taken.tree)
+        return None if tree is None else StoredNodes(address_of).plant(tree).identity
+
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
         """The nodes to record, given the roots of earlier states, which another attempt may have stored."""
         with self._lock:

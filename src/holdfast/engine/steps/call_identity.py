@@ -7,6 +7,7 @@ that key).
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from hashlib import blake2b
 from sys import modules
 from threading import get_ident
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -19,7 +20,7 @@ from holdfast.codec.values import SHORT, canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import GLOBAL, bind, by_position
 from holdfast.core.steps.call_point import Point
-from holdfast.core.steps.identity import keyed, site_of
+from holdfast.core.steps.identity import SITE_BYTES, keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, locate
@@ -33,7 +34,7 @@ from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import READ, Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part, raw_value
 from holdfast.model.events import Kind
-from holdfast.model.markers import KNOWN, Act
+from holdfast.model.markers import KNOWN, LINEAGE, Act
 from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -85,39 +86,57 @@ def identify(
     kwargs: dict[str, Any],
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
-    name = masked(name) if KNOWN else name
-    here, point = place(held, name)
-    given_key, ignore = call_options.key, call_options.ignore
-    if given_key is not None:
-        check_key(given_key)
-        return RequestedCall(name, keyed(given_key), "", 0, call_options.told, here, point)
+    clear_name = name
+    if KNOWN:
+        LINEAGE.set(held.lineage)
+        name = masked(name)
+    here = CALL_SITE.get()
+    # ``place``, written out for most calls.
+    if (
+        name not in _known_names
+        or here is None
+        or here.held is not held
+        or here.leaf
+        or here.depth >= NESTING_DEPTH_MAX
+        or (task_calls := here.task_calls).task != (current_task() if "_asyncio" in modules else get_ident())
+    ):
+        here, point = place(held, name)
+    else:
+        point = _new(Point, (here.scope, task_calls.last, False, task_calls.path))
+    if call_options is not READ:
+        given_key = call_options.key
+        if given_key is not None:
+            check_key(given_key)
+            return RequestedCall(name, keyed(given_key), "", 0, call_options.told, here, point)
     arguments = data = None
     is_plain = False
-    if not (kwargs or ignore or KNOWN or call_options.secrets) and type(fn) is FunctionType:
+    if not kwargs and type(fn) is FunctionType and not KNOWN:
         known = _plain.get(id(fn.__code__))
         if (
             known is not None
             and len(args) == len(known[1])
             and SHORT.issuperset(map(type, args))
+            and (call_options is READ or not (call_options.ignore or call_options.secrets))
             and not fn.__dict__  # ``functools.wraps`` leaves ``__wrapped__`` there
         ):
             try:
-                arguments = dumps(dict(zip(known[1], args, strict=True)), option=OPT_SORT_KEYS)
+                arguments = dumps(dict(zip(known[1], args)), option=OPT_SORT_KEYS)  # noqa: B905 - as many
                 is_plain = True
             except TypeError:  # an int or a text that orjson cannot write
                 pass
     if arguments is None:
         arguments, data = _bound(held, call_options, name, fn, args, kwargs)
-    site = site_of(here.scope, name, arguments)
+    # ``site_of``, written out.
+    named = f"{here.scope}\0{name}\0".encode()
+    site = blake2b(named + arguments, digest_size=SITE_BYTES).hexdigest()
     if KNOWN:
         from holdfast.engine.steps.secret_arguments import recorded_site
 
-        site = recorded_site(held, here.scope, name, arguments, site)
+        site = recorded_site(held, here.scope, name, arguments, site, clear_name)
     n = held.claim(site)
+    key = f"{site}.1" if n == 1 else f"{site}.{n}"  # to write a number takes longer than the rest of the text
     # No constructor: it would be one more call in every step.
-    return _new(
-        RequestedCall, (name, f"{site}.{n}", site, n, arguments, here, point, None, None, data, is_plain)
-    )
+    return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data, is_plain))
 
 
 def _bound(
@@ -164,14 +183,7 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
             _known_names.add(name)
-    here = CALL_SITE.get()
-    # ``locate``, written out for most calls.
-    task = current_task() if "_asyncio" in modules else get_ident()
-    if here is None or here.held is not held or here.task_calls.task != task:
-        here, point = locate(held)
-    else:
-        task_calls = here.task_calls
-        point = _new(Point, (here.scope, task_calls.last, False, task_calls.path))
+    here, point = locate(held)
     if here.leaf:
         raise Misuse(
             problem=f"step {name!r} was called inside {here.leaf!r}, whose effect is once",
@@ -246,13 +258,13 @@ def answer_at_hand(held: HeldRun, asked: RequestedCall, call: Call) -> "Found | 
     """The recorded value of a call that succeeded, if it is plain and in memory. None for others.
 
     A program that is replayed passes all its steps here, so it does in one function what ``find_answer``
-    does, which answers the others.
+    does, which answers the others. It takes no lock: ``call`` has the number that this call has claimed, so
+    no other thread asks for it. A call with a key of the program has none.
     """
     outcomes, taken = call.outcomes, call.taken
-    if taken >= len(outcomes) or held.observer is not None:
+    if taken >= len(outcomes) or held.observer is not None or not asked[2]:
         return None
-    outcome = outcomes[taken]
-    _, good, _, body = outcome
+    seq, good, _, body = outcomes[taken]
     if body is None or not good:
         return None
     data = raw_value(body)  # none if its content was pruned, or is in a blob
@@ -262,9 +274,8 @@ def answer_at_hand(held: HeldRun, asked: RequestedCall, call: Call) -> "Found | 
         value = loads(data)
     except JSONDecodeError:  # ``answer`` says what it is
         return None
-    if not held.take(call, outcome):
-        return None
-    asked.here.task_calls.passed(asked.key)
+    held.note_taken(call, seq)
+    asked[5].task_calls.passed(asked[1])
     return _new(Found, (value,))  # no constructor: one call less
 
 

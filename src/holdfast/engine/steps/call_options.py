@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from math import isfinite
 from typing import Any
 
 from holdfast.errors import BadOption, Misuse
-from holdfast.limits import LOOP_FACTS_MAX, SETTLE_S
+from holdfast.limits import COUNT_MAX, LOOP_FACTS_MAX, SETTLE_S, TIME_MAX
 from holdfast.model.budget import WHEN_UNKNOWN, Budget
 from holdfast.model.calls import (
     EFFECTS,
@@ -122,9 +121,10 @@ def wall_time(when: datetime | float, what: str) -> float:
                 advice="use datetime(..., tzinfo=UTC), or seconds since the epoch",
             )
         return when.timestamp()
-    if not isfinite(when):
+    if not -TIME_MAX <= when <= TIME_MAX:  # also refuses NaN
         raise Misuse(
-            problem=f"{what}({when!r}) cannot be", advice="give a datetime, or seconds since the epoch"
+            problem=f"{what}({str(when)[:40]}) cannot be",
+            advice="give a datetime, or seconds since the epoch, up to the year 9999",
         )
     return float(when)
 
@@ -152,7 +152,7 @@ _BUDGET_ADVICE = (
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value >= 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX
 
 
 def choose(option: str, value: object, choices: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from holdfast.core.steps.arguments import bind, choose
 from holdfast.core.steps.in_doubt import Settlement, settle
 from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.engine.log import log
 from holdfast.engine.run.held_run import remember_failure
@@ -27,7 +27,14 @@ from holdfast.engine.steps import known_outcome
 from holdfast.engine.steps.begun_elsewhere import is_for_a_person, is_over
 from holdfast.engine.steps.call_identity import lost_of
 from holdfast.engine.sync_async import BLOCKING, drive
-from holdfast.errors import EffectUnknown, HoldfastError, StepInDoubt, StopSignal
+from holdfast.errors import (
+    EffectUnknown,
+    HoldfastError,
+    LeaseLost,
+    StepInDoubt,
+    StopSignal,
+    StoreError,
+)
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import contents_of, fields_of
 from holdfast.model.events import Kind
@@ -35,6 +42,7 @@ from holdfast.model.verdicts import Done, NotDone, Unknown, Verdict
 
 if TYPE_CHECKING:
     from holdfast.engine.steps.step import Work
+    from holdfast.model.store_rows import Append
 
 
 # -- in this process -----------------------------------------------------------------------------------------
@@ -277,3 +285,36 @@ async def post_late_outcome(work: "Work", event: Draft, *, good: bool) -> None:
         "body": contents_of(event.body),
     }
     await known_outcome.post(work, f"late-{key}", content, event)
+
+
+async def write_outcome(
+    work: "Work",
+    cut: BaseException,
+    event: Draft,
+    events: tuple[Draft, ...],
+    at: float,
+    unsure: "list[Append]",
+    *,
+    good: bool,
+    behind: int = 0,
+) -> int:
+    """The rest of the append of an outcome, whose first try raised ``cut``: the seq of the last event.
+
+    If the lease is lost, the outcome is posted. If an interrupt leaves it written, it answers the next such
+    call; if not, a ``once`` effect is in doubt. So many of the events are ``behind`` the outcome.
+    """
+    try:
+        if not isinstance(cut, StoreError):
+            raise cut
+        return await known_outcome.hold(work, events, at, unsure, cut)
+    except LeaseLost:
+        if work.call_options.effect != "read":  # the new holder simply makes a read again
+            await post_late_outcome(work, event, good=good)
+        raise
+    except BaseException as last:
+        seq = written_despite(last)
+        if seq is not None:
+            work.conclude_at(event, seq - behind, good=good, is_given=False)
+        elif work.acted and work.call_options.effect == "once":
+            keep_open(work, f"ended, and its outcome could not be written ({type(last).__name__})")
+        raise

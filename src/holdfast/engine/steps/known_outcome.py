@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import limits
 from holdfast.engine.journal import inbox
-from holdfast.engine.journal.drafts import Draft
-from holdfast.engine.journal.journal import note_written
+from holdfast.engine.journal.drafts import Draft, note_written
 from holdfast.engine.log import log
 from holdfast.errors import StoreError
 from holdfast.limits import OUTCOME_BACKOFF_S, OUTCOME_BACKOFF_S_MAX, OUTCOME_TELL_S

@@ -83,15 +83,33 @@ def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
     return value_of(held, held.body_of(recorded), what=what)
 
 
-def ask(held: HeldRun, name: str, data: bytes, *, by_task: bool = False) -> RequestedCall:
-    """The identity of this mark; ``data`` distinguishes it from others of its name, or the task does."""
+def ask(
+    held: HeldRun, name: str, data: bytes, *, by_task: bool = False, clear: bytes | None = None
+) -> RequestedCall:
+    """The identity of this mark; ``data`` distinguishes it from others of its name, or the task does.
+
+    ``clear`` is what distinguished it before a secret was known; it counts if that is recorded.
+    """
     held.check_usable()
     here, point = locate(held)
     if by_task:
         data = here.task_calls.own.encode()
     site = site_of(here.scope, f"mark:{name}", data)
+    if KNOWN:
+        site = _recorded_site(held, here.scope, name, data, clear, site)
     n = held.claim(site)
     return RequestedCall(name, f"{site}.{n}", site, n, data, here, point)
+
+
+def _recorded_site(held: HeldRun, scope: str, name: str, data: bytes, clear: bytes | None, site: str) -> str:
+    from holdfast.codec.secrets import in_clear
+    from holdfast.engine.steps.secret_arguments import is_recorded
+
+    if clear is None:  # JSON texts, with zeros between them
+        texts = [(text, in_clear(text)) for text in data.split(b"\0")]
+        clear = b"\0".join(text if shown is None else shown for text, shown in texts)
+    before = site_of(scope, f"mark:{name}", clear)
+    return before if not is_recorded(held, site) and is_recorded(held, before) else site
 
 
 def given(held: HeldRun, asked: RequestedCall) -> Outcome | None:

@@ -10,13 +10,13 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, get_args
 
-from holdfast.codec.secrets import LINEAGE, declare, digest, in_clear
+from holdfast.codec.secrets import declare, digest, in_clear
 from holdfast.codec.values import canonical
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.lineage_names import lineage_named
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.model.calls import CallOptions
-from holdfast.model.markers import SECRET, Act, SecretArgument
+from holdfast.model.markers import LINEAGE, SECRET, Act, SecretArgument
 
 _WRITTEN: Final = re.compile(r"\bSecret\[")
 _known: dict[CodeType, tuple[str, ...]] = {}
@@ -69,13 +69,22 @@ def replaced(
     return made
 
 
-def recorded_site(held: HeldRun, scope: str, name: str, arguments: bytes, site: str) -> str:
-    """The site of a call with secrets; the one that earlier versions gave it, if its record is there.
+def recorded_site(
+    held: HeldRun, scope: str, name: str, arguments: bytes, site: str, clear_name: str = ""
+) -> str:
+    """The site of a call with secrets; the one that it had in clear, if its record is there.
 
-    They kept secrets in clear.
+    It was recorded before the secret was known. ``clear_name`` is the name as the program gives it.
     """
-    clear = in_clear(arguments)
-    if clear is None or site in held.view.sites:
+    if is_recorded(held, site):
         return site
-    before = site_of(scope, name, clear)
-    return before if before in held.view.sites or f"{before}.1" in held.view.calls else site
+    clear = in_clear(arguments)
+    if clear is None and clear_name in {"", name}:
+        return site
+    before = site_of(scope, clear_name or name, arguments if clear is None else clear)
+    return before if is_recorded(held, before) else site
+
+
+def is_recorded(held: HeldRun, site: str) -> bool:
+    """Whether the journal has a call of this site."""
+    return site in held.view.sites or f"{site}.1" in held.view.calls

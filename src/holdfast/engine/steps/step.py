@@ -9,7 +9,7 @@ After the outcome, the step is answered from the journal and never runs again.
 """
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from os import getpid
 from typing import Any
@@ -19,12 +19,12 @@ from holdfast.codec.values import encode, encode_quickly
 from holdfast.core.journal.recorded_calls import is_once
 from holdfast.core.steps.arguments import has_parameter, unwrap
 from holdfast.core.text.times import moment
+from holdfast.engine.journal.deferred_intents import defer
 from holdfast.engine.journal.drafts import Draft, draft
-from holdfast.engine.journal.journal import written_despite
 from holdfast.engine.run.call_site import CALL_SITE, BodySite
 from holdfast.engine.run.features import Denied, Extra
 from holdfast.engine.run.held_run import HeldRun, remember_failure
-from holdfast.engine.steps import given_arguments, in_doubt, known_outcome
+from holdfast.engine.steps import given_arguments, in_doubt
 from holdfast.engine.steps.begun_elsewhere import minted_key
 from holdfast.engine.steps.call_identity import (
     RequestedCall,
@@ -37,29 +37,27 @@ from holdfast.engine.steps.call_identity import (
     lost_of,
     unclaiming,
 )
-from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, call_here, load_threads
+from holdfast.engine.sync_async import OutOfTime, Runtime, Straggler, call_here, is_async, load_threads
 from holdfast.errors import (
     DeadlinePassed,
     HoldfastError,
-    LeaseLost,
     Misuse,
     NotStorable,
     StepTimeout,
     StopSignal,
-    StoreError,
     TooLarge,
 )
 from holdfast.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
-from holdfast.model.calls import Call, CallOptions, Outcome
+from holdfast.model.calls import READ, Call, CallOptions, Outcome
 from holdfast.model.events import Kind
-from holdfast.model.markers import KEY, SHAPES
+from holdfast.model.markers import KEY, KNOWN, LINEAGE, SHAPES
 from holdfast.model.store_rows import Append
 
 _REPEATED = frozenset({"read", "model"})
 """Effects that are simply made again after a crash: their intents need not be synced."""
 
 
-async def step(  # noqa: C901, PLR0912 - the order of a call, in one place
+async def step(
     held: HeldRun,
     runtime: Runtime,
     call_options: CallOptions,
@@ -80,18 +78,37 @@ async def step(  # noqa: C901, PLR0912 - the order of a call, in one place
             return permitted.value
         call_options = permitted
     asked = identify(held, call_options, name, fn, args, kwargs)
+    return await identified(held, runtime, call_options, asked, fn, args, kwargs)
+
+
+async def identified(
+    held: HeldRun,
+    runtime: Runtime,
+    call_options: CallOptions,
+    asked: RequestedCall,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The rest of ``step`` for a call with an identity."""
     try:
+        hooks = held.hooks
         for recognize in hooks.recognize if asked.data is not None else ():
             asked = await recognize(runtime, call_options, asked)
-        call = held.view.calls.get(asked.key)
+        call, met = held.view.calls.get(asked.key), getattr(fn, "__code__", None)
         for meet in hooks.meet:
-            to_do = meet(runtime, call_options, name, fn)
+            to_do = meet(runtime, call_options, asked.name, fn)
             if to_do is not None:
+                met = None
                 await unclaiming(held, asked, to_do)
+        hooks.met[asked.name] = met
+        found = None if call is None else answer_at_hand(held, asked, call)
+        if found is not None:
+            return found.value
         if hooks.claim and (call is None or (call_options.effect == "once" and call.is_spent)):
             asked, call = await look_around(held, runtime, call_options, asked, fn, call)
         if call is not None:
-            found = answer_at_hand(held, asked, call) or await find_answer(held, runtime, asked, call, fn)
+            found = await find_answer(held, runtime, asked, call, fn)
             if found is not None:
                 return found.value
         work = Work(held, runtime, call_options, asked, fn, args, kwargs)
@@ -110,11 +127,16 @@ async def step(  # noqa: C901, PLR0912 - the order of a call, in one place
 class Work:
     """One live call, from the intent to the outcome."""
 
-    __slots__ = (
-        "_acted", "_concluded", "_delegated", "_drafted", "_succeeded", "_unwritten", "args",
-        "asked", "call_options", "deadline", "fn", "given", "held", "idem", "intent", "intent_seq",
-        "kwargs", "runtime", "started_at",
-    )  # fmt: skip
+    # Most calls never change these: what a class has, each call need not be given.
+    idem = ""
+    intent = b""
+    intent_seq = 0
+    deadline: float | None = None
+    acted = concluded = succeeded = False
+    _delegated = False
+    _drafted: Draft | None = None
+    """The intent, if it is made and could not be deferred."""
+    unwritten: tuple[Draft, ...] = ()
 
     def __init__(
         self,
@@ -132,23 +154,18 @@ class Work:
         self.asked = asked
         self.fn = fn
         self.given = args, kwargs
-        self.idem = ""
-        self.intent = b""
-        self.intent_seq = 0
         self.started_at = held.clock.wall()
-        self._acted = self._concluded = self._delegated = self._succeeded = False
-        self._drafted: Draft | None = None
-        """The intent, if it is made and could not be deferred."""
-        self._unwritten: tuple[Draft, ...] = ()
-        self.deadline = call_options.deadline
-        if call_options.deadline is not None:
-            # An earlier attempt may have begun the call: its deadline still counts.
-            self.deadline = held.recorded(asked.key, "deadline") or call_options.deadline
         if asked.is_plain:
             self.args, self.kwargs, wants_key = args, kwargs, False
         else:
             self.args, self.kwargs = unwrap(args, kwargs)
             wants_key = has_parameter(fn, "idempotency_key")
+        if call_options is READ and not wants_key:
+            return
+        self.deadline = call_options.deadline
+        if self.deadline is not None:
+            # An earlier attempt may have begun the call: its deadline still counts.
+            self.deadline = held.recorded(asked.key, "deadline") or self.deadline
         if wants_key or call_options.effect not in _REPEATED:
             # A call that an earlier attempt or a fork's origin began keeps its key, so that the outside
             # service recognises the repeat.
@@ -198,7 +215,7 @@ class Work:
                 is_held_back = await handler.begin(self.held, self.held.entry.drain_s)
             for before in self.held.hooks.before:
                 await before(self.runtime, self)
-            if not self._defers():
+            if not self.defers():
                 await self.begin()
             failures = 0
             while True:
@@ -212,7 +229,7 @@ class Work:
             if handler is not None and is_held_back:
                 await handler.end()
 
-    def _defers(self) -> bool:
+    def defers(self) -> bool:
         """Let the intent of a plain read go with its outcome, if nothing can need it before that."""
         options, held = self.call_options, self.held
         if options.effect != "read" or self.deadline is not None or options.approved_seq:
@@ -224,7 +241,7 @@ class Work:
             load_threads()
         self._drafted = intent = intent_of(self, {}, at=self.started_at)
         self.intent = intent.body
-        return journal.defer(intent)
+        return defer(journal, intent, is_noted=not self.runtime.waits)
 
     async def begin(self) -> None:
         """Append the intent: the call is about to be made."""
@@ -235,7 +252,7 @@ class Work:
         if self.deadline is not None and self._left_s() <= 0:
             # Too late to call. The intent goes into one append with the failure: a crash between two appends
             # would leave an effect in doubt that was never tried.
-            self._unwritten = (intent,)
+            self.unwritten = (intent,)
             return
         effect = self.call_options.effect
         # Only a read is hasty: it does no harm if this process has lost its lease and does not know it yet.
@@ -244,7 +261,7 @@ class Work:
     async def refuse(self, error: HoldfastError, *events: Draft) -> None:
         """Record that the call is not made, and these events, in one append. A replay gets the error."""
         intent = intent_of(self, {})
-        self.intent, self._unwritten = intent.body, (*events, intent)
+        self.intent, self.unwritten = intent.body, (*events, intent)
         self.asked.here.task_calls.passed(self.asked.key)
         await self.record_failure(error)
 
@@ -253,10 +270,10 @@ class Work:
         asked, held = self.asked, self.held
         asked.here.task_calls.passed(asked.key)
         if held.observer is not None:
-            held.observer.ended(self, None if self._succeeded else sys.exc_info()[1])
-        if not self._succeeded:
+            held.observer.ended(self, None if self.succeeded else sys.exc_info()[1])
+        if not self.succeeded:
             held.unclaim(asked.site, asked.n)
-        if self._acted and not self._concluded and self.call_options.effect == "once":
+        if self.acted and not self.concluded and self.call_options.effect == "once":
             self._keep_open()
         if not self._delegated:
             held.leave_call(asked.key)
@@ -279,30 +296,42 @@ class Work:
         is_checked = given_arguments.is_due(asked.name) or held.checks_arguments
         given = given_arguments.given_to(self) if is_checked else None
         began = held.clock.monotonic()
-        self._acted = True  # from here on the effect may happen
+        self.acted = True  # from here on the effect may happen
         token = CALL_SITE.set(inside)
         timeout_s = call_options.timeout_s if self.deadline is None else self._timeout_s()
         try:
-            if self.runtime.waits or timeout_s is not None:
+            if timeout_s is None and self.runtime.waits and is_async(self.fn):
+                value = await self.fn(
+                    *self.args, **self.kwargs
+                )  # as ``invoke``, without a coroutine of its own
+            elif self.runtime.waits or timeout_s is not None:
                 value = await self.runtime.invoke(self.fn, self.args, self.kwargs, timeout_s)
             else:
                 value = call_here(self.fn, self.args, self.kwargs)
         except Straggler as straggler:
             return await self._straggled(straggler, began)
-        except StopSignal:
-            raise  # a call inside of it stopped the attempt: this step has no outcome
-        except Exception as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
-            return await self._failed(self._named(error), began)
-        except BaseException as cut:  # Ctrl-C, SIGTERM or a cancelled task: the effect may have happened
-            if acts_once:
-                await in_doubt.record(self, f"was cut off by {type(cut).__name__}")
-            raise
+        except BaseException as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
+            return await self.ended_by(error, began)
         finally:
             CALL_SITE.reset(token)
         await self.succeed(value, {"ms": held.ms_since(began)})
         if given:
             given_arguments.check(self, given, value)
         return value
+
+    async def ended_by(self, error: BaseException, began: float) -> Any:
+        """The function raised this: record what that means, and raise what the program gets.
+
+        A ``once`` call may be found done after all: then its value.
+        """
+        if isinstance(error, StopSignal):
+            raise error  # a call inside of it stopped the attempt: this step has no outcome
+        if isinstance(error, Exception):
+            return await self._failed(self._named(error), began)
+        # Ctrl-C, SIGTERM or a cancelled task: the effect may have happened
+        if self.call_options.effect == "once":
+            await in_doubt.record(self, f"was cut off by {type(error).__name__}")
+        raise error
 
     async def succeed(self, value: Any, fields: dict[str, Any], parts: dict[str, Any] | None = None) -> None:
         """Record the call's value, durably. NotStorable or TooLarge only after it is recorded as done."""
@@ -320,6 +349,8 @@ class Work:
     def encode(self, value: Any) -> tuple[bytes | None, HoldfastError | None]:
         """The value as bytes, or why it cannot be stored; the call is recorded as done in both cases."""
         try:
+            if KNOWN:  # the function may have used another run
+                LINEAGE.set(self.held.lineage)
             data = encode(value, what=f"result of {self.asked.name!r}")
             if SHAPES:
                 from holdfast.engine.steps.new_tokens import judge_tokens
@@ -406,49 +437,51 @@ class Work:
 
     def written_with(self, *events: Draft) -> tuple[Draft, ...]:
         """The events, after the intent if that is not in the journal yet."""
-        events, self._unwritten = (*self._unwritten, *events), ()
+        events, self.unwritten = (*self.unwritten, *events), ()
         return events
 
-    async def conclude(self, event: Draft, *, good: bool) -> int:
+    async def conclude(self, event: Draft, *, good: bool, extras: Sequence[Extra] | None = None) -> int:
         """Append an outcome; durable when it returns. If the lease is lost, post it to the inbox."""
-        held = self.held
-        extras: list[Extra] = []
-        unsure: list[Append] = []
+        held, unsure = self.held, list[Append]()
+        if extras is None:
+            extras = self.extras(event)
         events: tuple[Draft, ...] = (event,)
-        for hook in held.hooks.outcome:
-            extra = hook(self, event)
-            if extra is not None:
-                extras.append(extra)
-        if extras or self._unwritten:
+        if extras or self.unwritten:
             # Features add events to the same append, so that no crash separates them from the outcome.
             events = self.written_with(event, *(extra.event for extra in extras))
         journal, at = held.journal, held.clock.wall()
         assert journal is not None
         try:
-            try:
-                seq = await journal.append(self.runtime, events, at, unsure=unsure)
-            except StoreError as refused:
-                seq = await known_outcome.hold(self, events, at, unsure, refused)
-            seq -= len(extras)
-        except LeaseLost:
-            if self.call_options.effect != "read":  # the new holder simply makes a read again
-                await in_doubt.post_late_outcome(self, event, good=good)
-            raise
-        except BaseException as cut:
-            self._cut_off_in_writing(cut, event, good=good, behind=len(extras))
-            raise
+            seq = await journal.append(self.runtime, events, at, unsure=unsure)
+        except BaseException as cut:  # noqa: BLE001 - raised again, with what it means
+            behind = len(extras)
+            seq = await in_doubt.write_outcome(self, cut, event, events, at, unsure, good=good, behind=behind)
+        return self.settle(event, seq - len(extras), extras, good=good)
+
+    def extras(self, event: Draft) -> Sequence[Extra]:
+        """What features add to the append of this outcome."""
+        extras: Sequence[Extra] = ()
+        for hook in self.held.hooks.outcome:
+            extra = hook(self, event)
+            if extra is not None:
+                extras = [*extras, extra]
+        return extras
+
+    def settle(self, event: Draft, seq: int, extras: Sequence[Extra], *, good: bool) -> int:
+        """The outcome is in the journal, with the events of features behind it. Raises their stop-signals."""
         stops = [stop for extra in extras if (stop := extra.recorded(seq)) is not None] if extras else ()
         if stops and not self._delegated:  # a delegated call has no caller that could be stopped
             # If the program swallows the stop and calls again, it gets this outcome.
-            self._conclude(event, seq, good=good, is_given=False)
+            self.conclude_at(event, seq, good=good, is_given=False)
             raise stops[0]
-        self._succeeded = good
-        self._conclude(event, seq, good=good, is_given=True)
+        self.succeeded = good
+        self.conclude_at(event, seq, good=good, is_given=True)
         return seq
 
-    def _conclude(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
+    def conclude_at(self, event: Draft, seq: int, *, good: bool, is_given: bool) -> None:
+        """The outcome is in the journal."""
         held, asked = self.held, self.asked
-        self._concluded = True
+        self.concluded = True
         point = held.add_point()
         # Only outcomes that this attempt can need again are kept in memory: those of explicit keys, of calls
         # that the view knows, and those that the program did not receive.
@@ -456,17 +489,6 @@ class Work:
             held.remember(asked.key, asked.name, Outcome(seq, good, point, event.body), is_given=is_given)
         if held.remembers:  # a reader of the record wants the arguments, too
             held.view.calls[asked.key].seq, held.view.calls[asked.key].body = self.intent_seq, self.intent
-
-    def _cut_off_in_writing(self, cut: BaseException, event: Draft, *, good: bool, behind: int) -> None:
-        """An exception interrupted the append of the outcome.
-
-        If it was written, it answers the next such call; if not, a ``once`` effect is in doubt.
-        """
-        seq = written_despite(cut)
-        if seq is not None:
-            self._conclude(event, seq - behind, good=good, is_given=False)
-        elif self._acted and self.call_options.effect == "once":
-            in_doubt.keep_open(self, f"ended, and its outcome could not be written ({type(cut).__name__})")
 
 
 class Again(Exception):

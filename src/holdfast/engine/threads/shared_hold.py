@@ -179,7 +179,7 @@ def _attempt(session: "StoreSession", view: View, before: RunRow, lease: Lease, 
     if fields_of(last.event.body)["owner"] == store.owner:
         return []
     if before.lease.owner or any(call.seq > last.event.seq for call in view.open_calls()):
-        ended = crashed(store, view, last, before.lease)
+        ended = crashed(store, before.run, view, last, before.lease)
     else:  # it had no call in flight: however its process ended, the run lost nothing
         took_s = max(0.0, (view.last.at if view.last else last.event.at) - last.event.at)
         ended = draft(

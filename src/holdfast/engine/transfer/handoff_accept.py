@@ -27,8 +27,9 @@ from holdfast.core.transfer.handoff.carried_effects import Effect, effects_in
 from holdfast.core.transfer.handoff.remembered_facts import memory_of
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.drafts import Draft, draft, placed_after
-from holdfast.engine.journal.journal import Journal, all_runs, read_all
+from holdfast.engine.journal.journal import Journal, read_all
 from holdfast.engine.journal.lease import give_back, held_row, take
+from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises.premises import CheckLocation
 from holdfast.engine.run.open import Entry, started_of

@@ -27,8 +27,7 @@ from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.core.transfer.handoff.carried_effects import CARRIED, Effect
 from holdfast.engine.journal.blob_content import content_in
-from holdfast.engine.journal.drafts import Draft, draft
-from holdfast.engine.journal.journal import written_despite
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
 from holdfast.engine.run.features import Feature, Slot
 from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
 from holdfast.engine.steps.call_identity import moved, site_without_data

@@ -8,6 +8,7 @@ are unchanged. Killed after it, they cannot act, and the same request returns th
 back is one append, too; killed after it, the same request makes the children due again.
 """
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ from holdfast.limits import HANDOFF_BYTES_MAX, HANDOFF_VALUE_BYTES_MAX, STEP_NAM
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import HANDOFF, Kind
+from holdfast.model.markers import KNOWN
 from holdfast.model.store_rows import OVER, RunRow, Status
 from holdfast.stores.port import StorePort
 
@@ -79,7 +81,7 @@ def document(
         relatives=child_stories(store, run),
     )
     read = BoundedReader(store, each_bytes=HANDOFF_VALUE_BYTES_MAX, all_bytes=HANDOFF_BYTES_MAX)
-    return document_of(
+    made = document_of(
         run,
         store.url,
         checked_name(to),
@@ -90,6 +92,29 @@ def document(
         sealed=sealed,
         contents=contents,
     )
+    return _without_secrets(made) if KNOWN else made
+
+
+def _without_secrets(made: dict[str, Any]) -> dict[str, Any]:
+    """The document without what was recorded in clear, before it was known as a secret."""
+    from holdfast.codec.recorded_secrets import hidden_document
+    from holdfast.core.transfer.handoff.carried_effects import arguments_digest
+    from holdfast.core.transfer.handoff.validate import digest_of
+
+    hidden = hidden_document(made)
+    if hidden == made:
+        return made
+    for before, step in zip(_steps(made), _steps(hidden), strict=True):
+        if step.get("arguments") != before.get("arguments") and "arguments_sha256" in step:
+            step["arguments_sha256"] = arguments_digest(step["arguments"])
+    return {**hidden, "digest": digest_of({name: part for name, part in hidden.items() if name != "digest"})}
+
+
+def _steps(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in ("effects", "pending", "in_doubt"):
+        yield from document[name]
+    if document["last_step"]:
+        yield document["last_step"]
 
 
 def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | None]]:

@@ -14,7 +14,7 @@ import os
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.moves import Taken, move_of, read, target_of, written
-from holdfast.engine.journal.journal import all_runs
+from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import ExportTaken
 from holdfast.model.events import Kind

@@ -15,6 +15,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -133,6 +134,13 @@ class DynamoStore:
 
     def measure(self, run: str) -> RunSize:
         return logs.measured(self._table, run)
+
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        """Nothing: each place on the server would cost a request."""
+
+    def find_call_note(self, run: str) -> CallNote | None:  # noqa: ARG002 - there are none
+        self._table.check()
+        return None
 
     # -- blobs -----------------------------------------------------------------------------------------------
 

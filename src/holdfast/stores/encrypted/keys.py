@@ -28,6 +28,7 @@ from holdfast.stores.encrypted.seal import (
 
 WRAPPED_BYTES: Final = NONCE_BYTES + KEY_BYTES + TAG_BYTES
 _NUMBER: Final = Struct("<H")
+NOTE_CODE_BYTES: Final = 4
 _HIDDEN_DIGITS: Final = 32
 _HIDDEN_KEPT: Final = 8
 _NAME_END: Final = "h"
@@ -37,12 +38,13 @@ _NAME_END: Final = "h"
 class LineageKey:
     """The key that a run shares with its forks."""
 
-    __slots__ = ("_hidden", "_hmac", "cipher", "secret")
+    __slots__ = ("_hidden", "_hmac", "_notes", "cipher", "secret")
 
     def __init__(self, secret: bytes) -> None:
         self.secret: Final = secret
         self.cipher: Final = Cipher(derived(secret, "content"))
         self._hmac: Final = Hmac(derived(secret, "event keys"))
+        self._notes: Final = Hmac(derived(secret, "call notes"))
         self._hidden: dict[str, str] = {}
 
     def hide(self, key: str) -> str:
@@ -56,6 +58,11 @@ class LineageKey:
                 self._hidden = {}
             self._hidden[key] = hidden
         return hidden
+
+    def code_of_note(self, birth: str, fence: int, after_seq: int, content: bytes) -> bytes:
+        """What goes before the note of a call, so that none is forged. Short: readers try a guess."""
+        place = f"{birth} {fence} {after_seq} ".encode()
+        return self._notes.digest(place + content)[:NOTE_CODE_BYTES]
 
 
 class StoreKey(NamedTuple):
@@ -135,9 +142,9 @@ class StoreKeys:
             return address
         return self._keys[0].names.digest(text_bytes(address)).hex() + _NAME_END
 
-    def seal_blob(self, address: str, content: bytes) -> bytes:
-        """Sealed by a key that is made from the address."""
-        name = self.blob_name(address)
+    def seal_blob(self, address: str, content: bytes, name: str = "") -> bytes:
+        """Sealed by a key that is made from the address. ``name`` is its name, if the caller has it."""
+        name = name or self.blob_name(address)
         return SEALED + self._blob_cipher(address).seal(content, place_of("blob", name))
 
     def open_blob(self, address: str, sealed: bytes) -> bytes:

@@ -17,6 +17,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -29,7 +30,7 @@ from holdfast.model.store_rows import (
 )
 from holdfast.stores import bounds, row_checksums
 from holdfast.stores.encrypted.examine import examine
-from holdfast.stores.encrypted.keys import StoreKeys, is_blob_name
+from holdfast.stores.encrypted.keys import NOTE_CODE_BYTES, StoreKeys, is_blob_name
 from holdfast.stores.encrypted.marker import read_keys, rotate
 from holdfast.stores.encrypted.owners import Owners
 from holdfast.stores.encrypted.seal import NotGenuineError
@@ -249,6 +250,22 @@ class EncryptedStore:
     def measure(self, run: str) -> RunSize:
         return self.inner.measure(run)
 
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        # In clear, as the names of events are, and with a code, so that no forged one counts.
+        owner = self._owners.find(run)
+        if owner is not None:
+            code = owner.key.code_of_note(owner.birth, fence, after_seq, content)
+            self.inner.note_call(run, code + content, fence=fence, after_seq=after_seq)
+
+    def find_call_note(self, run: str) -> CallNote | None:
+        note, owner = self.inner.find_call_note(run), self._owners.read(run)
+        if note is None or owner is None:
+            return None
+        code, content = note.content[:NOTE_CODE_BYTES], note.content[NOTE_CODE_BYTES:]
+        if code != owner.key.code_of_note(owner.birth, note.fence, note.after_seq, content):
+            return None
+        return note._replace(content=content)
+
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
@@ -272,7 +289,7 @@ class EncryptedStore:
 
     def _seal_blob(self, blob: Blob) -> Blob:
         name = self._keys.blob_name(blob.address)
-        return Blob(name, None if blob.data is None else self._keys.seal_blob(blob.address, blob.data))
+        return Blob(name, None if blob.data is None else self._keys.seal_blob(blob.address, blob.data, name))
 
     def _open_blob(self, address: str, data: bytes) -> bytes:
         try:

@@ -20,6 +20,7 @@ from holdfast.stores.postgres.wire.append_pipeline import ask, ask_one, is_taken
 from holdfast.stores.postgres.wire.append_requests import (
     Request,
     brought,
+    few_events,
     is_plain,
     lock_runs,
     many_runs,
@@ -30,6 +31,7 @@ from holdfast.stores.postgres.wire.append_requests import (
 )
 
 T = TypeVar("T")
+_new = tuple.__new__
 
 
 class Appender:
@@ -59,10 +61,22 @@ class Appender:
 
     def _one(self, item: Append) -> AppendOutcome:
         """The common case without its loops: one item that is synced."""
-        check_item(item)
-        flushed = self._database.flushed
+        database = self._database
+        flushed = database.flushed
         mark = flushed.mark()
-        outcome = self._outcome(item, self._reply(one_item(item, synced=True), repeatable=bool(item.events)))
+        request = few_events(item)
+        if request is None:
+            check_item(item)
+            request = one_item(item, synced=True)
+            reply = self._reply(request, repeatable=bool(item.events))
+        else:
+            with database.line:
+                at_once = database.ask_at_once(request)
+            reply = at_once or self._reply(request, repeatable=True)
+        if reply.ntuples and reply.get_value(0, 0) is None:
+            flushed.cover(mark)
+            return _new(Appended, (item.upto_seq,))
+        outcome = self._outcome(item, reply)
         if isinstance(outcome, Refusal):
             return self._mended(item, outcome)
         flushed.cover(mark)

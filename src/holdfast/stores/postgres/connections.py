@@ -18,6 +18,7 @@ from typing import Final, NoReturn, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from holdfast import limits
 from holdfast.clock import SystemClock
@@ -40,7 +41,8 @@ from holdfast.stores.postgres.errors import (
     translated,
 )
 from holdfast.stores.postgres.unsynced_commits import UnsyncedCommits
-from holdfast.stores.postgres.wire.append_pipeline import settled
+from holdfast.stores.postgres.wire.append_pipeline import ask_one, settled
+from holdfast.stores.postgres.wire.append_requests import Request
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
@@ -63,7 +65,8 @@ class Database:
         self.is_closed = False
         self.polls = True  # until it is known: a pooler's sessions must not be changed
         self._idle: list[Connection] = []
-        self._lent = 0
+        self._lent = self._waiting = 0
+        """How many connections are lent, and how many threads wait for one."""
         self._is_up = False
         self._make_lock()
         _opened.add(self)
@@ -143,6 +146,41 @@ class Database:
                 return result
             finally:
                 self._give_back(connection, is_calm=is_calm)
+
+    def ask_at_once(self, request: Request) -> PGresult | None:
+        """The reply to a prepared request that may be repeated, without the layers of ``attempt``.
+
+        None: nothing is known, and ``attempt`` does it, from the beginning. Only in the ``line``.
+        """
+        if self.is_closed or self.opened_by != os.getpid():
+            self._refuse()
+        with self._mutex:
+            connection = self._idle[-1] if self._idle else None
+            if (
+                connection is None
+                or connection.posted is not None
+                or request.statement.name not in connection.prepared
+            ):
+                return None
+            self._idle.pop()
+            self._lent += 1
+        is_calm = False
+        try:
+            reply = ask_one(connection, request, keep=self.flushed.keep)
+            is_calm = True
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.DataError) and error.sqlstate is None:
+                raise ValueError(str(error)) from error  # as in ``attempt``
+            lost = is_lost(error, connection)
+            if not lost and not is_undone(error):
+                raise self.translate(error) from error
+            if lost:
+                self.drop_idle()
+            return None
+        else:
+            return reply
+        finally:
+            self._give_back(connection, is_calm=is_calm)
 
     def sync(self) -> None:
         """Make flushed commits survive power loss; writes nothing if nothing was flushed."""
@@ -230,14 +268,19 @@ class Database:
         except BaseException:
             with self._mutex:
                 self._lent -= 1
-                self._freed.notify()
+                self._freed.notify()  # whether one waits or not: this is rare
             raise
 
     def _wait_for_idle(self) -> None:
         """Wait until a connection is returned, or one may be opened. Only under the lock."""
         until = SystemClock.monotonic() + limits.BUSY_TIMEOUT_S
         while not self._idle and self._lent >= limits.CONNECTIONS_MAX:
-            if not self._freed.wait(until - SystemClock.monotonic()):
+            self._waiting += 1
+            try:
+                is_freed = self._freed.wait(until - SystemClock.monotonic())
+            finally:
+                self._waiting -= 1
+            if not is_freed:
                 raise StoreBusy(
                     store=self.address.url,
                     problem=f"all {limits.CONNECTIONS_MAX} connections of this process are in use",
@@ -263,7 +306,8 @@ class Database:
                 self._idle.insert(len(self._idle) - bool(is_covered), connection)
             elif not connection.closed:
                 connection.close()
-            self._freed.notify()
+            if self._waiting:
+                self._freed.notify()
 
     def _connect(self, deadline: float | None) -> Connection:
         """A new connection. If the server was there before, wait for it to come back."""

@@ -16,6 +16,7 @@ from holdfast.model.store_rows import (
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -217,6 +218,13 @@ class PostgresStore:
         ((events, size),) = self._database.read(lambda c: c.execute(sql.MEASURE, (run,)).fetchall())
         return RunSize(events, size)
 
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        """Nothing: each place on the server would cost a request."""
+
+    def find_call_note(self, run: str) -> CallNote | None:  # noqa: ARG002 - there are none
+        self._database.check()
+        return None
+
     # -- blobs -----------------------------------------------------------------------------------------------
 
     def put_blobs(self, blobs: Sequence[Blob], *, at: float) -> None:
@@ -257,13 +265,17 @@ class PostgresStore:
 
         def take(connection: Connection) -> Grant:
             values = (above, self.owner, at, at, lease_s, run, fence, beat)
-            taken = connection.execute(sql.TAKE_LEASE, values, binary=True).fetchone()
-            if taken is not None:
-                connection.execute(sql.NOTIFY, (run,))
-                row = judged_row(taken)
-                return Grant(True, row.lease, None if row.damage else row)
-            found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
-            return Grant(False, Lease() if found is None else Lease(*found))
+            while True:
+                taken = connection.execute(sql.TAKE_LEASE, values, binary=True).fetchone()
+                if taken is not None:
+                    connection.execute(sql.NOTIFY, (run,))
+                    row = judged_row(taken)
+                    return Grant(True, row.lease, None if row.damage else row)
+                found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
+                lease = Lease() if found is None else Lease(*found)
+                # Released between the two statements: a free lease refuses no caller.
+                if found is None or (lease.owner and (lease.fence, lease.beat) != (fence, beat)):
+                    return Grant(False, lease)
 
         grant = self._database.write(take, synced=True)
         self._waiting.wake_here()

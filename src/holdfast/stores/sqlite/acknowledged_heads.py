@@ -10,6 +10,12 @@ checksum) and the run's id, so that a run whose row is gone is missed, too. Dele
 its slot, and syncs that, before the deletion is committed: the other way round, a kill or a power cut would
 leave a slot without a row. A new row never gets the number of a slot that misses its run. A process that
 finds a journal shorter than its slot says so before it writes.
+
+What an id leaves of its slot is for the note of a call whose intent is not in the journal yet: its content,
+and a checksum over that, the run's birth, the writer's fence and the event that it was written behind. A
+reader knows the other three from the journal, so a note that is torn or old is none. It is written without
+the writers' turn, since each plain call writes one: by a holder that has lost its lease it may come late, and
+does not count then either.
 """
 
 import os
@@ -23,10 +29,11 @@ import apsw
 
 from holdfast.errors import AcknowledgedLost
 from holdfast.model.named_tuple import NamedTuple
+from holdfast.model.store_rows import CallNote
 from holdfast.stores.row_checksums import warn
 from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
-from holdfast.stores.sqlite.statements import HEAD_OF_RUN, TOP_RUN
+from holdfast.stores.sqlite.statements import HEAD_OF_RUN, LAST_OF_RUN, TOP_RUN
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -38,6 +45,11 @@ _SLOT_BYTES: Final = 128
 _RUN_AT: Final = _HEAD.size
 _NAME_AT: Final = _RUN_AT + 8
 _NAME_BYTES: Final = _SLOT_BYTES - _NAME_AT
+_NOTE: Final = Struct("<IB")
+"""The checksum and the length of a note; its content comes behind them."""
+_BEHIND: Final = Struct("<8sqq")
+_END: Final = b"\0"
+"""Between an id and the note: no id has it."""
 _SEEN_AT: Final = 4_096
 _SEEN_BYTES: Final = 1 << 18
 """A byte for each remainder of an id's digest, set with the first slot of such an id: it mostly shows that an
@@ -66,8 +78,9 @@ class Heads:
     def __init__(self, owners: Owners, database: "StrPath") -> None:
         self._owners = owners
         self._database = database
-        self._places: dict[str, tuple[int, bytes, int]] = {}
-        """For each run that this process writes to: its slot's place, its birth, the checksum of its id."""
+        self._places: dict[str, tuple[int, bytes, int, int]] = {}
+        """For each run that this process writes to: its slot's place, its birth, the checksum of its id, and
+        where in the slot its notes are."""
 
     def note(self, run: str, fence: int, seq: int, chain: int) -> None:
         """Note that the run's journal was acknowledged up to here; the caller has the turn.
@@ -83,6 +96,44 @@ class Heads:
             except OSError:
                 return
 
+    def note_call(self, run: str, content: bytes, fence: int, after_seq: int) -> None:
+        """See ``StorePort.note_call``. The descriptor is open: the run is held, see ``owners``."""
+        place = self._places.get(run)
+        if place is not None and len(content) <= _SLOT_BYTES - _NOTE.size - place[3]:
+            crc = crc32(content, crc32(_BEHIND.pack(place[1], fence, after_seq)))
+            try:
+                os.pwrite(self._owners.fd, _NOTE.pack(crc, len(content)) + content, place[0] + place[3])
+            except OSError:
+                return
+
+    def find_call_note(self, connection: apsw.Connection, run: str) -> CallNote | None:
+        """See ``StorePort.find_call_note``."""
+        found = connection.execute(LAST_OF_RUN, (run,)).fetchone()
+        if found is None or found[3] is None:
+            return None  # a run without events of its own
+        number, birth, head, *fences = found
+        slot = self._owners.read(_SLOT_BYTES, _offset(number))
+        name = digest(run) + _name(run) + _END
+        note_at = _RUN_AT + len(name)
+        if not slot[_RUN_AT:].startswith(name) or len(slot) < note_at + _NOTE.size:
+            return None
+        crc, size = _NOTE.unpack_from(slot, note_at)
+        content = slot[note_at + _NOTE.size :][:size]
+        for fence in fences:  # of the last event's writer, or of a later holder that has written nothing
+            if size and crc == crc32(content, crc32(_BEHIND.pack(digest(birth), fence, head))):
+                return CallNote(fence, head, content)
+        return None
+
+    def erase_notes(self) -> None:
+        """Write zeros over the notes of all runs: a name may have in it what was erased. StoreError."""
+        try:
+            for offset in range(FIRST, self._owners.size, _SLOT_BYTES):
+                end = self._owners.read(_SLOT_BYTES, offset).find(_END, _NAME_AT)
+                if end >= 0:
+                    self._owners.erase(_SLOT_BYTES - end, offset + end)
+        except OSError as error:
+            raise translated_os(error, self._database) from error
+
     def learn(self, run: str, number: int, birth: str) -> None:
         """This process takes the run, whose row has this number: from now on its slot notes the head.
 
@@ -94,11 +145,11 @@ class Heads:
         known = _parsed(found)
         if known is not None and known.run_digest != run_digest:
             return
-        name = run_digest + _name(run)
-        if found[_RUN_AT:] != name:
+        name = (run_digest + _name(run) + _END)[: _SLOT_BYTES - _RUN_AT]
+        if not found.startswith(name, _RUN_AT):
             self._owners.write(b"\1", _seen_at(run_digest))
-            self._owners.write(bytes(_RUN_AT) + name, offset)
-        self._places[run] = (offset, digest(birth), crc32(run_digest))
+            self._owners.write((bytes(_RUN_AT) + name).ljust(_SLOT_BYTES, _END), offset)
+        self._places[run] = (offset, digest(birth), crc32(run_digest), _RUN_AT + len(name))
 
     def clear(self, number: int, run: str) -> None:
         """Free the slot of the run whose row has this number, so that the run is not missed any more.
@@ -197,7 +248,7 @@ def _parsed(slot: bytes) -> Head | None:
     run = slot[_RUN_AT:_NAME_AT]
     if not seq or crc != crc32(slot[: _BODY.size], crc32(run)):
         return None
-    return Head(slot[_NAME_AT:].rstrip(b"\0").decode("utf-8", "replace"), run, birth, seq)
+    return Head(slot[_NAME_AT:].partition(_END)[0].decode("utf-8", "replace"), run, birth, seq)
 
 
 def _name(run: str) -> bytes:
@@ -205,7 +256,7 @@ def _name(run: str) -> bytes:
     encoded = run.encode("utf-8", "replace")
     if len(encoded) > _NAME_BYTES:
         encoded = encoded[: _NAME_BYTES - 3].decode("utf-8", "ignore").encode() + "…".encode()
-    return encoded.ljust(_NAME_BYTES, b"\0")
+    return encoded
 
 
 def _find_row(connection: apsw.Connection, run: str) -> tuple[int, str, int] | None:

@@ -5,8 +5,10 @@ completely or not at all, whatever happens to the items around it; all checks co
 commit of threads is not done here but above the port, where it serves every store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
+from operator import length_hint
+from typing import Any
 
 import apsw
 
@@ -47,39 +49,32 @@ class Appender:
         self._numbers: dict[str, int] = {}
         """The numbers of the runs' rows, as they were when they were looked up."""
 
-    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        """See ``StorePort.append``."""
-        if len(items) == 1 and (head := self._append_by_one_statement(items[0])):
-            return [_new(Appended, (head,))]
-        return self._commit(items)
-
-    def _append_by_one_statement(self, item: Append) -> int:  # noqa: C901, PLR0912, PLR0915 - calls cost more
+    def append_alone(self, item: Append) -> list[AppendOutcome] | None:  # noqa: C901, PLR0912, PLR0915 - calls cost more
         """A few events of one run, perhaps with a blob, without the layers of the general path.
 
-        0: nothing was written.
+        None: nothing was written.
         """
         run, fence, after_seq, events, blobs, consumed, status, synced, _ = item
-        count = len(events)
-        if not 0 < count <= len(APPEND_EVENTS) or consumed or status is not None:
-            return 0
-        texts = APPEND_EVENTS
-        content: tuple[object, ...] = ()
+        if consumed or status is not None or not 0 < (count := len(events)) <= len(APPEND_EVENTS):
+            return None
+        number = self._numbers.get(run)
+        values: list[object] = [run, number]
+        size, seq = 0, after_seq
+        for event in events:
+            seq += 1
+            if event[0] != seq or event[5] != fence:
+                return None
+            size += len(event[6])
+            values += event
+        texts: tuple[str, ...] = APPEND_EVENTS
         if blobs:
             address, data = blobs[0]
             if len(blobs) > 1 or data is None or len(data) > limits.BLOB_SIZE_BYTES_MAX:
-                return 0
-            texts, content = APPEND_WITH_BLOB, (address, events[0].at, data)
-        size = seq = chain = 0
-        columns: list[object] = []
-        for seq, at, kind, name, key, event_fence, body, crc, chain in events:
-            after_seq += 1
-            if event_fence != fence or seq != after_seq:
-                return 0
-            size += len(body)
-            columns += (seq, at, kind, name, key, body, crc, chain)
-        columns += content
+                return None
+            texts = APPEND_WITH_BLOB
+            values += (address, events[0][1], data)
         if size > limits.APPEND_SIZE_BYTES_MAX:
-            return 0  # the general path refuses it, unless sealing has made it that large
+            return None  # the general path refuses it, unless sealing has made it that large
         database = self._database
         # "with", never acquire(): no signal handler can raise between a with's acquire and its block.
         with database.writing:
@@ -90,24 +85,25 @@ class Appender:
                 if not synced:
                     database.dirty = True  # before the commit: an interrupt may come right after it
                 try:
-                    number = self._numbers.get(run) or connection.execute(NUMBER_OF_RUN, (run,)).get
-                    connection.execute(texts[count - 1], (run, number, fence, after_seq - count, *columns))
+                    if number is None:
+                        values[1] = number = connection.execute(NUMBER_OF_RUN, (run,)).get
+                        self._numbers[run] = number
+                    connection.execute(texts[count - 1], values)
                 except apsw.ConstraintError as error:
                     # no such fence or head, or the number is that of an erased run
                     self._numbers.pop(run, None)
                     database.undo(connection, error)
-                    return 0
+                    return None
                 except BaseException as error:
                     database.undo(connection, error)
                     if isinstance(error, apsw.Error):
                         raise database.translate(error, connection) from error
                     raise
-                self._numbers[run] = number
                 if not database.guard.has_held():
                     database.confirm(connection)
                 if synced:
                     database.dirty = False
-                    database.heads.note(run, fence, seq, chain)
+                    database.heads.note(run, fence, seq, events[-1][8])
                 if database.waiters or database.wal_pages >= database.fold_at:
                     database.note_commit(synced=synced)
             finally:
@@ -116,33 +112,36 @@ class Appender:
                     database.guard.allow_recovery()
                 except OSError as error:
                     database.locks.end_turn_late(error)
-        return seq
+        return [_new(Appended, (seq,))]
 
-    def _commit(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        alike = [(count, list(some)) for count, some in groupby(items, _count_plain)]
-        synced = any(item.synced for item in items)
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        """See ``StorePort.append``: the general path."""
+        numbers = self._numbers
+        bound = [_bind(item, numbers.get(item[0])) for item in items]
+        synced = any(item[7] for item in items)
         outcomes: list[AppendOutcome] = []
+        database = self._database
 
         def note() -> None:
+            heads = database.heads
             for item, outcome in zip(items, outcomes, strict=True):
-                if item.events and isinstance(outcome, Appended):
-                    self._database.heads.note(item.run, item.fence, outcome.head, item.events[-1].chain)
+                if item[3] and type(outcome) is Appended:
+                    heads.note(item[0], item[1], outcome[0], item[3][-1][8])
 
         # Noted within the turn: behind it another process could have deleted the run.
-        database = self._database
         with (
             database.writing,
             database.transaction(synced=synced, then=note if synced else None) as connection,
         ):
-            for count, some in alike:
+            for count, some in groupby(zip(items, bound, strict=True), _count_bound):
                 if count:
-                    outcomes += self._append_alike(connection, count, some)
+                    outcomes += self._append_alike(connection, count, list(some))
                 else:
-                    outcomes += [_apply(connection, item) for item in some]
+                    outcomes += [_apply(connection, item) for item, _ in some]
         return outcomes
 
     def _append_alike(
-        self, connection: apsw.Connection, count: int, items: Sequence[Append]
+        self, connection: apsw.Connection, count: int, some: Sequence[tuple[Append, Any]]
     ) -> list[AppendOutcome]:
         """Items of so many plain events each, inside an open transaction, by one call of the database.
 
@@ -150,55 +149,53 @@ class Appender:
         is looked up before it or remembered from earlier. An item that it refuses is judged by itself.
         """
         numbers = self._numbers
-        for run in {item.run for item in items}.difference(numbers):
-            number = connection.execute(NUMBER_OF_RUN, (run,)).get
-            if number is not None:
-                numbers[run] = number
-        outcomes: list[AppendOutcome] = []
-        while len(outcomes) < len(items):
+        for _, values in some:
+            if values[1] is None:
+                number = values[1] = connection.execute(NUMBER_OF_RUN, (values[0],)).get
+                if number is not None:
+                    numbers[values[0]] = number
+        outcomes: list[AppendOutcome] = [
+            _new(Appended, (values[-9 * count] + count - 1,)) for _, values in some
+        ]
+        rows = iter([values for _, values in some])
+        while length_hint(rows):
             try:
-                connection.executemany(
-                    APPEND_EVENTS[count - 1], _bindings(items, len(outcomes), numbers, outcomes)
-                )
+                connection.executemany(APPEND_EVENTS[count - 1], rows)
             except apsw.ConstraintError:  # it undoes its own statement, not those before it
-                item = items[len(outcomes)]
+                refused = (
+                    len(some) - length_hint(rows) - 1
+                )  # a row is taken when the one before it is written
+                item = some[refused][0]
                 numbers.pop(item.run, None)  # it may be that of an erased run
-                outcomes.append(_apply(connection, item))
+                outcomes[refused] = _apply(connection, item)
         return outcomes
 
 
-def _count_plain(item: Append) -> int:
-    """How many events one statement writes for the item; 0 if it is not one of a few plain events.
+def _bind(item: Append, number: int | None) -> list[Any] | None:
+    """What the statement for a few plain events gets for this item; None for other items. TooLarge.
 
-    Raises TooLarge.
+    ``number`` is that of the run's row, if it is known.
     """
-    _, fence, seq, events, blobs, consumed, status, _, _ = item
-    count = len(events)
-    if 0 < count <= len(APPEND_EVENTS) and not blobs and not consumed and status is None:
+    run, fence, seq, events, blobs, consumed, status, _, _ = item
+    if 0 < len(events) <= len(APPEND_EVENTS) and not blobs and not consumed and status is None:
+        values: list[Any] = [run, number]
         size = 0
         for event in events:
             seq += 1
             if event[0] != seq or event[5] != fence:
                 break
             size += len(event[6])
+            values += event
         else:
             if size <= limits.APPEND_SIZE_BYTES_MAX:
-                return count
+                return values
     check_item(item)
-    return 0
+    return None
 
 
-def _bindings(
-    items: Sequence[Append], begin: int, numbers: dict[str, int], outcomes: list[AppendOutcome]
-) -> Iterator[tuple[object, ...]]:
-    """What the statement gets for each item; when the next one is asked for, the one before is written."""
-    for at in range(begin, len(items)):
-        run, fence, after_seq, events, *_ = items[at]
-        columns: list[object] = []
-        for seq, moment, kind, name, key, _, body, crc, chain in events:
-            columns += (seq, moment, kind, name, key, body, crc, chain)
-        yield (run, numbers.get(run), fence, after_seq, *columns)
-        outcomes.append(_new(Appended, (after_seq + len(events),)))
+def _count_bound(bound: tuple[Append, list[Any] | None]) -> int:
+    """How many events one statement writes for the item; 0 if it is not one of a few plain events."""
+    return 0 if bound[1] is None else len(bound[0][3])
 
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:

@@ -443,6 +443,8 @@ class Database:
                 opened.append(open_connection(self.path, role, self.shape))  # noqa: PERF401
             for connection in opened[:2]:
                 connection.set_wal_hook(self._note_wal)
+                if self.shape is STORE:
+                    connection.execute(statements.APPEND_PROGRAMS)
             guard.watch_wal()
             self._inode = os.stat(self.path).st_ino
             self.synced, self.flushed, self.reading = opened

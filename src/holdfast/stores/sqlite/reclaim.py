@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from holdfast.clock import SystemClock
-from holdfast.errors import StoreBusy
+from holdfast.errors import StoreBusy, StoreError
 from holdfast.limits import BUSY_TIMEOUT_S
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated_os
@@ -19,6 +19,8 @@ from holdfast.stores.sqlite.statements import FOLD_WAL, FREE_PAGES, REWRITE, SHR
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
+
+    from holdfast.stores.sqlite.store import SqliteStore
 
 _LOOK_MS: Final = 200
 _PAUSE_S: Final = 0.05
@@ -29,10 +31,24 @@ def reclaimed(database: Database, *, thoroughly: bool) -> int:
     before = _size(database.path)
     if thoroughly:
         _step(database, REWRITE)
+        database.heads.erase_notes()
     else:
         _free_pages_go(database)
     _truncate_wal(database)
     return max(0, before - _size(database.path))
+
+
+def reclaimed_index(store: "SqliteStore", *, thoroughly: bool) -> int:
+    """The same for the store's search index; a damaged one is removed completely."""
+    try:
+        index = store.find_index(makes=False)
+        return index.reclaim(thoroughly=thoroughly) if index else 0
+    except StoreBusy:  # a reader blocks it; another call continues
+        raise
+    except StoreError as error:
+        if not store.drop_index(because=error):
+            raise
+        return 0
 
 
 def _free_pages_go(database: Database) -> None:

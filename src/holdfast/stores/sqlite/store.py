@@ -14,13 +14,14 @@ import apsw
 from orjson import dumps
 
 from holdfast import limits
-from holdfast.errors import Corrupt, StoreBusy, StoreError, StoreReadOnly
-from holdfast.model.events import Event, event_of
+from holdfast.errors import Corrupt, StoreError, StoreReadOnly
+from holdfast.model.events import Event, events_of
 from holdfast.model.store_rows import (
     Append,
     AppendOutcome,
     Blob,
     BlobInfo,
+    CallNote,
     Cursors,
     Finding,
     Grant,
@@ -167,7 +168,8 @@ class SqliteStore:
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        return self._appender.append(items)
+        alone = self._appender.append_alone(items[0]) if len(items) == 1 else None
+        return alone or self._appender.append(items)
 
     @reread
     def read_events(
@@ -176,7 +178,7 @@ class SqliteStore:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
         upto = limits.SEQ_MAX if upto_seq is None else upto_seq
         with self._database.read() as connection:
-            return list(map(event_of, connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit))))
+            return events_of(connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit)))
 
     def replace_events(
         self,
@@ -233,6 +235,14 @@ class SqliteStore:
     def measure(self, run: str) -> RunSize:
         with self._database.read() as connection:
             return RunSize(*_rows(connection.execute(sql.MEASURE, (run,)))[0])
+
+    def note_call(self, run: str, content: bytes, *, fence: int, after_seq: int) -> None:
+        self._database.heads.note_call(run, content, fence, after_seq)
+
+    @reread
+    def find_call_note(self, run: str) -> CallNote | None:
+        with self._database.read() as connection:
+            return self._database.heads.find_call_note(connection, run)
 
     # -- blobs -----------------------------------------------------------------------------------------------
 
@@ -314,7 +324,7 @@ class SqliteStore:
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
         self._database.check_in_place()
-        bindings = (_names(agents), at, limit)
+        bindings = (dumps([*agents]).decode(), at, limit)
         with self._database.read() as connection:  # usually there is nothing to do, which needs no lock
             if not _rows(connection.execute(sql.CLAIMABLE, bindings)):
                 return []
@@ -338,7 +348,7 @@ class SqliteStore:
     def list_held(self, agents: Sequence[str], *, after: str = "", limit: int) -> list[RunRow]:
         bounds.check_claim(agents, limit)
         with self._database.read() as connection:
-            rows = connection.execute(sql.LIST_HELD, (_names(agents), after, limit))
+            rows = connection.execute(sql.LIST_HELD, (dumps([*agents]).decode(), after, limit))
             return [raw_run_row(row) for row in rows]
 
     def set_due(self, run: str, *, fence: int, due_at: float | None) -> bool:
@@ -408,17 +418,9 @@ class SqliteStore:
         self._database.sync()
 
     def reclaim(self, *, thoroughly: bool = False) -> int:
-        from holdfast.stores.sqlite.reclaim import reclaimed
+        from holdfast.stores.sqlite.reclaim import reclaimed, reclaimed_index
 
-        of_index = 0
-        try:
-            index = self.find_index(makes=False)
-            of_index = index.reclaim(thoroughly=thoroughly) if index else 0
-        except StoreBusy:  # a reader blocks it; another call continues
-            raise
-        except StoreError as error:  # a damaged index is removed completely
-            if not self.drop_index(because=error):
-                raise
+        of_index = reclaimed_index(self, thoroughly=thoroughly)
         return of_index + reclaimed(self._database, thoroughly=thoroughly)
 
     def find_index(self, *, makes: bool = True) -> "SqliteIndex | None":
@@ -493,7 +495,3 @@ class SqliteStore:
 def _rows(cursor: apsw.Cursor) -> list[Any]:
     """All of them at once, so that no statement stays open. The schema decides their types."""
     return list(cursor)
-
-
-def _names(agents: Sequence[str]) -> str:
-    return dumps(list(agents)).decode()

@@ -5,9 +5,17 @@ import pytest
 from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.events import Event, Kind
-from holdfast.model.store_rows import Append, Appended, Blob, inbox_space
+from holdfast.model.store_rows import Append, Appended, Blob, CallNote, inbox_space
 from holdfast.stores.port import StorePort
-from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
+from holdfast.testing.store_rules.builders import (
+    AT,
+    a_run,
+    an_append,
+    an_event,
+    append,
+    held,
+    revision_of,
+)
 
 
 class EventRules:
@@ -98,6 +106,45 @@ class EventRules:
         assert [e.seq for e in store.read_events("fork", limit=2)] == [11, 12]
         assert [e.seq for e in store.read_events("fork", after_seq=5, upto_seq=11, limit=9)] == [11]
         assert store.read_events("fork", upto_seq=10, limit=9) == []
+
+    def test_a_note_of_a_call_counts_behind_its_event_only(self, store: StorePort, other: StorePort) -> None:
+        """While the head is where it was written, and its writer is not older than that event.
+
+        It comes back as it was, or not at all: a store without notes has none.
+        """
+        fence = held(store)
+        store.note_call("nobody", b"a call", fence=1, after_seq=1)
+        store.note_call("r", b"too early", fence=fence, after_seq=0)
+        assert store.find_call_note("nobody") is None
+        assert store.find_call_note("r") is None
+        append(store, an_append("r", fence, 0, 3))
+        assert store.find_call_note("r") is None
+        for content in (b"the first", b"a", b"\0 \xff bytes \0"):
+            store.note_call("r", content, fence=fence, after_seq=3)
+            assert other.find_call_note("r") in {None, CallNote(fence, 3, content)}
+        for late in (CallNote(fence, 2, b"old"), CallNote(fence - 1, 3, b"by an older holder")):
+            store.note_call("r", late.content, fence=late.fence, after_seq=late.after_seq)
+            assert store.find_call_note("r") is None
+        store.note_call("r", b"x" * limits.CALL_NOTE_BYTES_MAX, fence=fence, after_seq=3)
+        assert store.find_call_note("r") in {None, CallNote(fence, 3, b"x" * limits.CALL_NOTE_BYTES_MAX)}
+        store.note_call("r", b"one more", fence=fence, after_seq=3)
+        append(store, an_append("r", fence, 3))
+        assert store.find_call_note("r") is None
+
+    def test_a_note_of_a_call_is_of_one_run(self, store: StorePort) -> None:
+        """Not of its forks, nor of a later run of the same name."""
+        fence = held(store)
+        append(store, an_append("r", fence, 0, 3))
+        store.note_call("r", b"a call", fence=fence, after_seq=3)
+        fork = a_run("s", origin="r", origin_seq=3)
+        assert store.create_run(fork, origin_revision=revision_of(store, "r"))
+        assert store.find_call_note("s") is None
+        assert store.delete_run("s", fence=0, revision=revision_of(store, "s"))
+        assert store.delete_run("r", fence=fence, revision=revision_of(store, "r"))
+        assert store.find_call_note("r") is None
+        again = held(store, birth="another")
+        append(store, an_append("r", again, 0, 3))
+        assert store.find_call_note("r") is None
 
     def test_an_unknown_run_has_no_events(self, store: StorePort) -> None:
         """Reading is not refused: there is nothing."""

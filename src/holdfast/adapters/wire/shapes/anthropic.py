@@ -78,6 +78,7 @@ class MessagesSource(WireSource):
 
     def delta_of(self, chunk: Chunk) -> dict[str, Any]:
         """What an event adds."""
+        self.is_over |= chunk.get("type") == "message_stop"
         return self._deltas.delta_of(chunk)
 
     @staticmethod

@@ -21,6 +21,26 @@ class Chat(Shape):
         """Whether the answer is a stream."""
         return body.get("stream") is not False
 
+    def problem(self, answer: Chunk) -> str:
+        """A message that the client would refuse was no answer: kept, every replay would fail at it again."""
+        said = answer.get(self.content)
+        if self.content != "message" or not said:
+            return super().problem(answer)
+        return "" if _is_message(said) else "its message has another shape"
+
+
+def _is_message(said: Any) -> bool:
+    if not isinstance(said, dict) or not isinstance(said.get("role"), str):
+        return False
+    calls = said.get("tool_calls") or ()
+    functions = [call.get("function") if isinstance(call, dict) else None for call in calls]
+    return isinstance(said.get("content", ""), str | None) and all(
+        isinstance(function, dict)
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("arguments"), dict)
+        for function in functions
+    )
+
 
 class Generate(Chat):
     """A completion. Its answer may be an empty text: then the request only loaded the model."""

@@ -76,6 +76,7 @@ class WireSource:
     """The common part of an ``engine.llm.stream.Source`` whose events are JSON objects."""
 
     marks_end = True
+    is_over = False
     conversation: ClassVar = ""
     """The field of the request with the conversation."""
     tail: ClassVar = b""

@@ -156,7 +156,7 @@ def _strung(held: list[Any], pieces: list[Any]) -> list[Any]:
 def is_whole(partial: Partial) -> bool:
     """Whether the whole answer arrived: the process was killed between the last piece and the outcome."""
     ends = [one.facts.get("finish_reason") for one in (partial, *partial.others.values())]
-    return all(end is not None and end not in NO_ANSWER for end in ends)
+    return all(isinstance(end, str) and end not in NO_ANSWER for end in ends)
 
 
 def complete_calls(partial: Partial) -> list[Fragment]:

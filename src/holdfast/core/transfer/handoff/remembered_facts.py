@@ -28,10 +28,11 @@ def losses_of_facts(
     for one in document["left_out"]:
         if one["what"] == "fact":
             yield Loss("fact", memory_of(one["name"], document), one["why"], one["advice"])
-    calls = (call for call in view.calls.values() if call.name == REMEMBERED)
+    # A mark has no intent; a step of the program's may have the same name.
+    calls = (call for call in view.calls.values() if call.name == REMEMBERED and not call.seq)
     bodies = (outcome.body for call in calls for outcome in call.outcomes)
     facts = (None if body is None or is_hollow(body) else value_in(body, read) for body in bodies)
-    texts = [*dict.fromkeys(str(fact["text"]) for fact in facts if isinstance(fact, dict))]
+    texts = [*dict.fromkeys(str(fact["text"]) for fact in facts if isinstance(fact, dict) and "text" in fact)]
     if texts:
         shown = "; ".join(text[:_TEXT_CHARS] for text in texts[:_SHOWN_MAX])
         more = f"; and {len(texts) - _SHOWN_MAX} more" if len(texts) > _SHOWN_MAX else ""

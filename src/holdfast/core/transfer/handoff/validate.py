@@ -47,10 +47,13 @@ def check_document(document: object) -> dict[str, Any]:
     if not isinstance(document, dict) or "holdfast_handoff" not in document:
         raise BadHandoff(problem="it is no handoff: the field holdfast_handoff is missing")
     _check_is_json(document)
-    if document["holdfast_handoff"] != FORMAT or type(document["holdfast_handoff"]) is not int:
+    written = document["holdfast_handoff"]
+    if type(written) is int and written > FORMAT:
         raise BadHandoff(
-            problem=f"its format is {document['holdfast_handoff']!r}, and this version reads {FORMAT}"
+            problem=f"its format is {written}; this Holdfast knows formats up to {FORMAT}: upgrade holdfast"
         )
+    if written != FORMAT or type(written) is not int:
+        raise BadHandoff(problem=f"its format is {written!r}, and this version reads {FORMAT}")
     for problem in problems_of(document):
         raise BadHandoff(problem=problem)
     if digest_of(document) != document["digest"]:

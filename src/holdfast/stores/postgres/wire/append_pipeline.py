@@ -80,8 +80,13 @@ def ask_one(connection: Connection, request: Request, *, keep: Callable[..., Non
     pgconn = connection.pgconn
     try:
         pgconn.send_query_prepared(name, request.values, formats, result_format=BINARY)
-        _deliver(connection)
-        reply = _next_result(connection)
+        if pgconn.flush():
+            _deliver(connection)
+        poll = connection.readable.poll
+        while pgconn.is_busy():
+            poll()
+            pgconn.consume_input()
+        reply = pgconn.get_result()
         if reply is None:
             raise psycopg.OperationalError("the connection was lost")
         while (more := _next_result(connection)) is not None:  # an error may come in two

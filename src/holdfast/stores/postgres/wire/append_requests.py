@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from struct import Struct, pack
 from typing import Final
 
+from holdfast import limits
 from holdfast.model.events import Event
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Append, Blob, inbox_space
@@ -16,6 +17,7 @@ from holdfast.stores.postgres.wire.append_statements import BIGINT, BYTEA, DOUBL
 from holdfast.stores.postgres.wire.nul_escape import escaped
 from holdfast.stores.row_checksums import status_crc
 
+_new = tuple.__new__
 _bigint: Final = Struct("!q").pack
 _double: Final = Struct("!d").pack
 _array: Final = Struct("!iiIii").pack
@@ -73,6 +75,40 @@ def one_item(item: Append, *, synced: bool) -> Request:
             _bigint(fence), body, _bigint(crc), _bigint(link),
         )  # fmt: skip
     return Request(sql.append_rows(len(events), synced=synced), values, 1)
+
+
+def few_events(item: Append) -> Request | None:
+    """As ``one_item``, for a few synced events in order that are small enough; None for other items.
+
+    A step appends two events, so what depends on nothing is made once, and calls are left out.
+    """
+    run, fence, seq, events, blobs, consumed, status, _, _ = item
+    count = len(events)
+    if blobs or consumed or status is not None or not 0 < count <= sql.ROWS_MAX:
+        return None
+    fence_now, size = _bigint(fence), 0
+    values: list[bytes | None] = [run.encode(), fence_now, _bigint(seq), _bigint(seq + count)]
+    for at_seq, at, kind, name, key, of, body, crc, link in events:
+        seq += 1
+        if at_seq != seq or of != fence:
+            return None
+        size += len(body)
+        if not (name.isprintable() and key.isprintable()):
+            name, key = escaped(name), escaped(key)  # noqa: PLW2901 - a text with a NUL, which is hardly one
+        values += (
+            _bigint(seq), _double(at), _kinds.get(kind) or _kind(kind), name.encode(), key.encode(),
+            fence_now, body, _bigint(crc), _bigint(link),
+        )  # fmt: skip
+    if size > limits.APPEND_SIZE_BYTES_MAX:
+        return None  # the caller refuses it, unless sealing has made it that large
+    return _new(Request, (sql.append_rows(count, synced=True), values, 1))
+
+
+_kinds: Final[dict[str, bytes]] = {}
+
+
+def _kind(kind: str) -> bytes:
+    return _kinds.setdefault(kind, kind.encode())
 
 
 def many_runs(items: Sequence[Append], *, synced: bool) -> Request:

@@ -6,7 +6,7 @@ with the descriptor: it must close its copy. The file does not grow: a lock may 
 empty file.
 
 Elsewhere: ``flock`` on a separate file for each byte, which behaves the same. Written for macOS and tested on
-Linux. On Windows ``msvcrt.locking``, written from its documentation and never run.
+Linux. Windows has neither: ``stores/url`` refuses a store in a file there before this module is loaded.
 
 SQLite itself uses classic POSIX locks. They belong to the process, and **all of them on a file are dropped
 when any descriptor of that file is closed in it**. ``mark`` takes one and asks, from another descriptor's
@@ -14,6 +14,7 @@ view, whether it is still there: the only way to notice that SQLite's are gone. 
 nothing is noticed.
 """
 
+import fcntl
 import os
 import struct
 import sys
@@ -65,203 +66,149 @@ def open_lock_file(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | _NOFOLLOW, 0o600)
 
 
-if sys.platform == "win32":
-    import msvcrt
+FREE = struct.pack("@h", fcntl.F_UNLCK)
+"""How the answer to a query of ``mark`` begins if the lock is free: then this process has lost all its
+POSIX locks on that file."""
 
-    class WindowsByte:
-        """A byte in a separate file."""
 
-        def __init__(self, path: str, offset: int) -> None:
-            self._fd = open_lock_file(f"{path}.{offset:x}")
+class FileByte:
+    """A byte in a separate file."""
 
-        @property
-        def unlock(self) -> Callable[[], object]:
-            return partial(msvcrt.locking, self._fd, msvcrt.LK_UNLCK, 1)
+    def __init__(self, path: str, offset: int) -> None:
+        self._path = f"{path}.{offset:x}"
+        self._fd: int | None = None
 
-        @property
-        def lock(self) -> Callable[[], object]:
-            return partial(msvcrt.locking, self._fd, msvcrt.LK_NBLCK, 1)
-
-        def try_lock(self) -> bool:
-            try:
-                msvcrt.locking(self._fd, msvcrt.LK_NBLCK, 1)
-            except OSError:
-                return False
-            return True
-
-        def is_taken(self) -> bool:
-            if self.try_lock():
-                self.unlock()
-                return False
-            return True
-
-        def close(self) -> None:
-            os.close(self._fd)
-
-    def byte_at(path: str, fd: int, offset: int) -> Byte:  # noqa: ARG001 - the path tells
-        """The byte at an offset of the file at a path."""
-        return WindowsByte(path, offset)
-
-    def lock_shared(fd: int, offset: int, length: int) -> bool:  # noqa: ARG001
-        """Nothing is held here."""
+    def try_lock(self) -> bool:
+        try:
+            self._take()
+        except BlockingIOError:
+            return False
         return True
 
-    def lock_alone(fd: int, offset: int, length: int) -> bool:  # noqa: ARG001
-        """Nothing is held here."""
+    @property
+    def lock(self) -> Callable[[], object]:
+        return self._take
+
+    def _take(self) -> None:
+        if self._fd is None:
+            self._fd = open_lock_file(self._path)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @property
+    def unlock(self) -> Callable[[], object]:
+        return self._let_go
+
+    def _let_go(self) -> None:
+        if self._fd is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def is_taken(self) -> bool:
+        try:
+            fd = os.open(self._path, os.O_RDWR | _NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
         return False
 
-    def unlocker(fd: int, offset: int) -> Callable[[], object]:  # noqa: ARG001
-        """Nothing is held here."""
-        return bytes
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
-    def shared_locker(fd: int, offset: int) -> Callable[[], object]:  # noqa: ARG001
-        """Nothing is held here."""
-        return bytes
 
-    FREE = b"--"
+class DescriptorByte:
+    """A byte of a shared file, locked for one descriptor. Only if ``NOTICES_LOSS``."""
 
-    def mark(fd: int, offset: int) -> Callable[[], bytes]:  # noqa: ARG001
-        """No loss is noticed here."""
-        return bytes
+    __slots__ = ("_fd", "_lock", "_request", "_unlock")
 
-    def others(fd: int, first: int, last: int) -> Iterator[bool]:  # noqa: ARG001
-        """No other process is visible here."""
-        return iter(())
+    def __init__(self, fd: int, offset: int) -> None:
+        self._fd = fd
+        self._request = _request(fcntl.F_WRLCK, offset)
+        self._lock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, self._request)
+        self._unlock = unlocker(fd, offset)
 
-else:
-    import fcntl
+    @property
+    def lock(self) -> Callable[[], object]:
+        return self._lock
 
-    FREE = struct.pack("@h", fcntl.F_UNLCK)
-    """How the answer to a query of ``mark`` begins if the lock is free: then this process has lost all its
-    POSIX locks on that file."""
+    @property
+    def unlock(self) -> Callable[[], object]:
+        return self._unlock
 
-    class FileByte:
-        """A byte in a separate file."""
+    def try_lock(self) -> bool:
+        return _could_set(self._fd, self._request)
 
-        def __init__(self, path: str, offset: int) -> None:
-            self._path = f"{path}.{offset:x}"
-            self._fd: int | None = None
+    def is_taken(self) -> bool:
+        return _found(self._fd, self._request)[0] != fcntl.F_UNLCK
 
-        def try_lock(self) -> bool:
-            try:
-                self._take()
-            except BlockingIOError:
-                return False
-            return True
+    def close(self) -> None:
+        pass
 
-        @property
-        def lock(self) -> Callable[[], object]:
-            return self._take
 
-        def _take(self) -> None:
-            if self._fd is None:
-                self._fd = open_lock_file(self._path)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def lock_shared(fd: int, offset: int, length: int) -> bool:
+    """Whether the descriptor now has a shared lock on these bytes. Only where ``NOTICES_LOSS``."""
+    return _could_set(fd, _request(fcntl.F_RDLCK, offset, length))
 
-        @property
-        def unlock(self) -> Callable[[], object]:
-            return self._let_go
 
-        def _let_go(self) -> None:
-            if self._fd is not None:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+def lock_alone(fd: int, offset: int, length: int) -> bool:
+    """Whether the descriptor now has an exclusive lock on these bytes. Only where ``NOTICES_LOSS``."""
+    return _could_set(fd, _request(fcntl.F_WRLCK, offset, length))
 
-        def is_taken(self) -> bool:
-            try:
-                fd = os.open(self._path, os.O_RDWR | _NOFOLLOW)
-            except FileNotFoundError:
-                return False
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            finally:
-                os.close(fd)
-            return False
 
-        def close(self) -> None:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
+def unlocker(fd: int, offset: int) -> Callable[[], object]:
+    """A call that unlocks a byte. Not a Python function, so that no signal handler can run before it."""
+    return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
-    class DescriptorByte:
-        """A byte of a shared file, locked for one descriptor. Only if ``NOTICES_LOSS``."""
 
-        __slots__ = ("_fd", "_lock", "_request", "_unlock")
+def shared_locker(fd: int, offset: int) -> Callable[[], object]:
+    """A call that takes a shared lock on a byte, or raises OSError. Only where ``NOTICES_LOSS``."""
+    return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_RDLCK, offset))
 
-        def __init__(self, fd: int, offset: int) -> None:
-            self._fd = fd
-            self._request = _request(fcntl.F_WRLCK, offset)
-            self._lock = partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, self._request)
-            self._unlock = unlocker(fd, offset)
 
-        @property
-        def lock(self) -> Callable[[], object]:
-            return self._lock
+def mark(fd: int, offset: int) -> Callable[[], bytes]:
+    """Take a POSIX lock of this process on a byte; returns the query whose answer may be ``FREE``."""
+    fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, offset, os.SEEK_SET)
+    ask: Callable[[], Any] = partial(fcntl.fcntl, fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, offset))
+    return ask
 
-        @property
-        def unlock(self) -> Callable[[], object]:
-            return self._unlock
 
-        def try_lock(self) -> bool:
-            return _could_set(self._fd, self._request)
+def others(fd: int, first: int, last: int) -> Iterator[bool]:
+    """The locks of other descriptors and processes in a range; for each, whether it is a POSIX lock."""
+    ranges = [(first, last)] if NOTICES_LOSS else []
+    while ranges:
+        first, last = ranges.pop()
+        asked = _request(fcntl.F_WRLCK, first, last - first + 1)
+        kind, _, start, length, process = _found(fd, asked)
+        if kind != fcntl.F_UNLCK:
+            yield process != -1
+            # The kernel reports any conflicting lock, not the first.
+            both = ((first, start - 1), (start + length, last))
+            ranges += [(low, high) for low, high in both if low <= high]
 
-        def is_taken(self) -> bool:
-            return _found(self._fd, self._request)[0] != fcntl.F_UNLCK
 
-        def close(self) -> None:
-            pass
+def _request(kind: int, offset: int, length: int = 1) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, offset, length, 0)
 
-    def lock_shared(fd: int, offset: int, length: int) -> bool:
-        """Whether the descriptor now has a shared lock on these bytes. Only where ``NOTICES_LOSS``."""
-        return _could_set(fd, _request(fcntl.F_RDLCK, offset, length))
 
-    def lock_alone(fd: int, offset: int, length: int) -> bool:
-        """Whether the descriptor now has an exclusive lock on these bytes. Only where ``NOTICES_LOSS``."""
-        return _could_set(fd, _request(fcntl.F_WRLCK, offset, length))
+def _could_set(fd: int, request: bytes) -> bool:
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
-    def unlocker(fd: int, offset: int) -> Callable[[], object]:
-        """A call that unlocks a byte. Not a Python function, so that no signal handler can run before it."""
-        return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, offset))
 
-    def shared_locker(fd: int, offset: int) -> Callable[[], object]:
-        """A call that takes a shared lock on a byte, or raises OSError. Only where ``NOTICES_LOSS``."""
-        return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _request(fcntl.F_RDLCK, offset))
+def _found(fd: int, question: bytes) -> tuple[int, int, int, int, int]:
+    answer: bytes = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, question)
+    kind, whence, start, length, process = _FLOCK.unpack(answer)
+    return kind, whence, start, length, process
 
-    def mark(fd: int, offset: int) -> Callable[[], bytes]:
-        """Take a POSIX lock of this process on a byte; returns the query whose answer may be ``FREE``."""
-        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, offset, os.SEEK_SET)
-        ask: Callable[[], Any] = partial(fcntl.fcntl, fd, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, offset))
-        return ask
 
-    def others(fd: int, first: int, last: int) -> Iterator[bool]:
-        """The locks of other descriptors and processes in a range; for each, whether it is a POSIX lock."""
-        ranges = [(first, last)] if NOTICES_LOSS else []
-        while ranges:
-            first, last = ranges.pop()
-            asked = _request(fcntl.F_WRLCK, first, last - first + 1)
-            kind, _, start, length, process = _found(fd, asked)
-            if kind != fcntl.F_UNLCK:
-                yield process != -1
-                # The kernel reports any conflicting lock, not the first.
-                both = ((first, start - 1), (start + length, last))
-                ranges += [(low, high) for low, high in both if low <= high]
-
-    def _request(kind: int, offset: int, length: int = 1) -> bytes:
-        return _FLOCK.pack(kind, os.SEEK_SET, offset, length, 0)
-
-    def _could_set(fd: int, request: bytes) -> bool:
-        try:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
-
-    def _found(fd: int, question: bytes) -> tuple[int, int, int, int, int]:
-        answer: bytes = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, question)
-        kind, whence, start, length, process = _FLOCK.unpack(answer)
-        return kind, whence, start, length, process
-
-    def byte_at(path: str, fd: int, offset: int) -> Byte:
-        """The byte at an offset of the file at a path, which is open as this descriptor."""
-        return DescriptorByte(fd, offset) if NOTICES_LOSS else FileByte(path, offset)
+def byte_at(path: str, fd: int, offset: int) -> Byte:
+    """The byte at an offset of the file at a path, which is open as this descriptor."""
+    return DescriptorByte(fd, offset) if NOTICES_LOSS else FileByte(path, offset)

@@ -8,8 +8,8 @@ that the owner locked, nothing can be proven.
 A process takes other bytes for a moment: one to make the store, one to open it, to write to it or to fold its
 WAL (SQLite's own locks cannot do that: they vanish when the program reads the store's directory). The first
 byte of the content says that a sync of the WAL has failed and that it was not written again since. It is
-never synced, because after a power cut there is nothing left to be suspicious of. Behind it lie the
-acknowledged heads of the runs, see ``acknowledged_heads``.
+never synced, because after a power cut there is nothing left to be suspicious of. The second byte is the
+format of the content. Behind them lie the acknowledged heads of the runs, see ``acknowledged_heads``.
 
 The invariant: this process has one descriptor per side file, and closes it only with its last store there and
 only if it holds no run.
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast import limits
 from holdfast.clock import SystemClock
-from holdfast.errors import HandleClosed, StoreBusy
+from holdfast.errors import HandleClosed, NewerFormat, StoreBusy
 from holdfast.model.store_rows import Liveness
 from holdfast.stores.ending_process import alive_or_ending
 from holdfast.stores.sqlite.locks.bytelock import Byte, byte_at, open_lock_file, others
@@ -40,6 +40,9 @@ _SEARCH_BYTE: Final = _STORE_BYTE + 1
 _CLOSED: Final = -1
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
+_FORMAT_AT: Final = 1
+_FORMAT: Final = 0
+"""Of this file's content: what a later Holdfast changes in it, it says there."""
 _FOREIGN_AT: Final = 8
 _FOREIGN_BYTES: Final = 8
 _OWNER: Final = re.compile(r"\d+@[^/]*/(?P<offset>[0-9a-f]{1,16})\.(?P<inode>\d+)")
@@ -206,8 +209,23 @@ def owners_of(database: "StrPath") -> Owners:
         if held is not None:
             return held
         fd = open_lock_file(path)
+        _check_format(fd, database)
         status = os.fstat(fd)
         return _registry.setdefault((status.st_dev, status.st_ino), Owners(fd, path))
+
+
+def _check_format(fd: int, database: "StrPath") -> None:
+    """NewerFormat if this version cannot read what stands in the side file; it is closed then.
+
+    Closing it drops no lock: this process has none there, or the file would be in the registry.
+    """
+    found = int.from_bytes(os.pread(fd, 1, _FORMAT_AT), "little")
+    if found > _FORMAT:
+        os.close(fd)
+        raise NewerFormat(
+            store=str(database),
+            problem=f"the format of its -owners file is {found}; this Holdfast knows formats up to {_FORMAT}",
+        )
 
 
 def hold(database: "StrPath") -> Owners:

@@ -9,18 +9,21 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
+from holdfast.codec.recorded_secrets import decoded_bytes
 from holdfast.codec.secrets import mask_known
 from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.memory import facts
+from holdfast.engine.state.blob_references import references, refers
 from holdfast.limits import EVENT_PAGE_MAX, RECORD_PAGE_MAX
-from holdfast.model.event_fields import blobs_in, contents_of
+from holdfast.model.event_fields import contents_of
+from holdfast.model.events import FILES, Event
 from holdfast.model.store_rows import HOOKS, RUN_SPACES, Finding, RunRow, inbox_space
 from holdfast.model.token_shapes import shapes_in
 from holdfast.stores.port import StorePort
 
 _SUBJECT: Final = "secrets"
 _ADVICE: Final = (
-    "replace the secret where it is valid, then `holdfast erase` the run, or keep the store private"
+    "replace the secret where it is valid; `holdfast erase --secret NAME` takes it out of the store"
 )
 
 
@@ -34,13 +37,18 @@ def scan(store: StorePort, rows: Iterable[RunRow]) -> Iterator[Finding]:
         for event in _events(store, row.run):
             place = f"event #{event.seq} of run {row.run}"
             yield from _found(place, {"name": event.name, **_contents(event.body)})
-            wanted = sorted(blobs_in(event.body) - seen)
+            wanted = sorted(_named(store, event) - seen)
             seen.update(wanted)
             for _, data in read_blobs(store, wanted):
                 yield from _found(f"content of {place}", _tree(data))
     for space in spaces:
         for record in _records(store, space):
             yield from _found(f"record {space} {record.key}", _tree(record.body))
+
+
+def _named(store: StorePort, event: Event) -> set[str]:
+    """The contents that an event needs, those of its state included; of a file, none."""
+    return references(store, event) if event.kind not in FILES and refers(event) else set()
 
 
 def _events(store: StorePort, run: str) -> Iterator[Any]:
@@ -97,6 +105,8 @@ def _texts(tree: Any, path: str) -> Iterator[tuple[str, str]]:
         for number, part in enumerate(tree):
             yield from _texts(part, f"{path}[{number}]")
     elif isinstance(tree, dict):
+        if tree.get("$") in {"bytes", "bytearray"} and isinstance(tree.get("v"), str):
+            yield f"{path}.v", decoded_bytes(tree["v"]).decode("utf-8", "replace")
         for name, part in tree.items():
             yield f"a key of {path}", str(name)
             yield from _texts(part, f"{path}.{name}")

@@ -1,0 +1,1 @@
+"""Secrets that a store has in clear, and how they are taken out."""

@@ -1,0 +1,136 @@
+"""A step in a thread that waits: what ``step`` does, without a coroutine for each of its parts.
+
+Most calls of a program are plain: ``run.step`` or ``run.once``, no feature has anything to add, and the store
+answers at once. For these, the layers between the program and the store would cost more than what they do. So
+they are made here, out of the parts that ``step`` has, too; whatever is unusual is left to ``step``. The
+order of intent, call and outcome is the same, and so is each crash window.
+
+Invariant: a program writes the same journal either way; ``tests/property/test_plain_steps.py`` compares them.
+"""
+
+from collections.abc import Callable
+from os import getpid
+from types import CoroutineType
+from typing import Any, Final
+
+from holdfast.codec.values import encode_quickly
+from holdfast.engine.journal.drafts import draft
+from holdfast.engine.run.call_site import CALL_SITE, BodySite
+from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.steps import given_arguments, in_doubt
+from holdfast.engine.steps.call_identity import answer_at_hand, identify, intent_of
+from holdfast.engine.steps.step import Work, identified, step
+from holdfast.engine.sync_async import BLOCKING, call_here, drive
+from holdfast.model.calls import ONCE, READ, CallOptions
+from holdfast.model.events import Kind
+from holdfast.model.markers import SHAPES
+from holdfast.model.store_rows import Append
+
+_FINISHED: Final = Kind.STEP_FINISHED
+
+
+def step_here(
+    held: HeldRun,
+    call_options: CallOptions,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The recorded outcome of this call, or the outcome of calling it now. Durable when it returns."""
+    if held.is_closed or held.sealed is not None or held.pid != getpid():
+        held.check_usable()
+    if call_options is not held.awake_for:
+        held.wake_for(call_options)
+    hooks = held.hooks
+    if hooks.permit:
+        return drive(step(held, BLOCKING, call_options, name, fn, args, kwargs))
+    asked = identify(held, call_options, name, fn, args, kwargs)
+    code = getattr(fn, "__code__", None)
+    if code is not None and hooks.met.get(asked[0]) is code and (asked[9] is None or not hooks.recognize):
+        call = held.view.calls.get(asked[1])
+        if call is not None:
+            found = answer_at_hand(held, asked, call)
+            if found is not None:
+                held.land(asked[2])
+                return found[0]
+        elif (
+            (call_options is READ or call_options is ONCE)
+            and asked[2]
+            and not (hooks.claim or hooks.live or hooks.before or held.remembers)
+            and held.observer is None
+        ):
+            try:
+                return _make(Work(held, BLOCKING, call_options, asked, fn, args, kwargs))
+            finally:
+                held.land(asked[2])
+    return drive(identified(held, BLOCKING, call_options, asked, fn, args, kwargs))
+
+
+def _make(work: Work) -> Any:
+    """As ``Work.enter_new`` and ``Work.perform``: the call of a function that has no time limit."""
+    held, asked, acts_once = work.held, work.asked, work.call_options is ONCE
+    work.enter_new()
+    handler, is_held_back = held.sigterm if acts_once else None, False
+    try:
+        if handler is not None and held.entry is not None:
+            is_held_back = drive(handler.begin(held, held.entry.drain_s))
+        if acts_once:
+            _begin(work)
+        elif not work.defers():
+            drive(work.begin())
+        is_checked = given_arguments.is_due(asked[0]) or held.checks_arguments
+        given = given_arguments.given_to(work) if is_checked else None
+        inside = BodySite(asked[5], asked[6][3], asked[1], asked[0] if acts_once else "")
+        began = held.clock.monotonic()
+        work.acted = True  # from here on the effect may happen
+        token = CALL_SITE.set(inside)
+        try:
+            value = work.fn(*work.args, **work.kwargs)
+            if type(value) is CoroutineType:
+                call_here(lambda: value, (), {})  # it says what is wrong
+        except BaseException as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
+            return drive(work.ended_by(error, began))
+        finally:
+            CALL_SITE.reset(token)
+        _succeed(work, value, held.ms_since(began))
+        if given:
+            given_arguments.check(work, given, value)
+        return value
+    finally:
+        work.leave()
+        if is_held_back:
+            assert handler is not None
+            drive(handler.end())
+
+
+def _begin(work: Work) -> None:
+    """Append the intent of an effect: on disk when this returns."""
+    journal = work.held.journal
+    assert journal is not None
+    intent = intent_of(work, {})
+    work.intent = intent[3]
+    work.intent_seq = journal.write((intent,), work.held.clock.wall(), [])
+
+
+def _succeed(work: Work, value: Any, ms: float) -> None:
+    """Record the call's value, durably."""
+    data = None if SHAPES else encode_quickly(value)
+    held, asked = work.held, work.asked
+    journal = held.journal
+    assert journal is not None
+    if data is None:  # it cannot be stored, or only by a second look
+        drive(work.succeed(value, {"ms": ms}))
+        return
+    event = draft(_FINISHED, asked[0], asked[1], {"ms": ms}, data)
+    extras = work.extras(event)
+    if extras:
+        drive(work.conclude(event, good=True, extras=extras))
+        return
+    at, unsure = held.clock.wall(), list[Append]()
+    try:
+        seq = journal.write((event,), at, unsure)
+    except BaseException as cut:  # noqa: BLE001 - raised again, with what it means
+        seq = drive(in_doubt.write_outcome(work, cut, event, (event,), at, unsure, good=True))
+    work.succeeded = True
+    work.conclude_at(event, seq, good=True, is_given=True)
