@@ -15,9 +15,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """The store for behaviour tests is drawn here, before the workers start: with ``-q`` there is no header."""
     import tests.support.stores  # noqa: F401
+    from tests.support import counted_tests
+
+    counted_tests.register(config)
 
 
 def pytest_report_header() -> str:

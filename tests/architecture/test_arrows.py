@@ -198,7 +198,7 @@ FEATURES = {
     ),
     "engine": (
         "drift", "budget", "loops", "people", "premises", "state", "damage", "queue", "lineage", "memory", "context", "llm",
-        "prune", "threads", "transfer", "artifacts", "resume", "hooks", "mirror", "edits",
+        "prune", "threads", "transfer", "artifacts", "secrets", "resume", "hooks", "mirror", "edits",
     ),
 }  # fmt: skip
 """A feature knows the kernel and the features before it: so there are no cycles."""

@@ -25,11 +25,14 @@ for run_id, name in (("read", "step"), ("once", "once"), ("read", "step")):
             call = getattr(run, name)
             for number in range(20):  # what is done for the first time is done
                 call(name, result, number)
-            seen = 0
-            sys.setprofile(count)
-            call(name, result, 20)
-            sys.setprofile(None)
-            print(seen, flush=True)
+            counts = []
+            for number in range(20, 26):  # the thread that looks at late intents is woken by some of them
+                seen = 0
+                sys.setprofile(count)
+                call(name, result, number)
+                sys.setprofile(None)
+                counts.append(seen)
+            print(min(counts), flush=True)
             raise InterruptedError
     except InterruptedError:
         pass
@@ -37,14 +40,15 @@ for run_id, name in (("read", "step"), ("once", "once"), ("read", "step")):
 
 
 def test_a_step_takes_few_calls_of_python_functions(tmp_path: Path) -> None:
-    """A ``read`` step, a ``once`` step and a replayed one: before ADR 41 it was 74, 100 and 22.
+    """A ``read`` step, a ``once`` step and a replayed one: before ADR 49 it was 55, 82 and 15.
 
+    Three calls of the ``read`` step note in the store what is about to be called (ADR 51).
     In a process of its own: what a test run loads and checks is called, too.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "holdfast.db")]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     read, once, replayed = map(int, done.stdout.split())
-    assert read <= 55
-    assert once <= 82
-    assert replayed <= 15
+    assert read <= 54  # 51, and 3 if the thread that looks at waiting intents has let go of the journal
+    assert once <= 74
+    assert replayed <= 10

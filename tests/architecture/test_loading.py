@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-OURS_MAX = 152
+OURS_MAX = 154
 """Modules of ours for a first step in a file, a new run on the embedded store. Entering and one step need 95 of them; the
 others are nouns, ports and the ways out of trouble. A module that is new here needs a reason."""
 OURS_IMPORTED_MAX = 2

@@ -157,7 +157,7 @@ def test_a_planned_pause_is_no_error(program: str, says: str, tmp_path: Path) ->
 
 def test_the_guide_shows_what_is_printed(tmp_path: Path) -> None:
     """The block in the guide, letter by letter, but for the name of the interpreter."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "runs.md").read_text(encoding="utf-8")
     shown = guide.partition("$ python trip.py\n")[2].partition("```")[0]
     (tmp_path / "trip.py").write_text(ASKING.format(store=""), encoding="utf-8")
     done = subprocess.run(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 import pytest
 from orjson import dumps
@@ -19,6 +20,8 @@ from holdfast.model.store_rows import Append, Cursor, Lease, inbox_space
 from holdfast.stores import server_owners
 from holdfast.stores import url as urls
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres import statements as sql
+from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.url import open_store, place_of
 from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
@@ -35,6 +38,32 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
     made = PostgresStore(place.name, place.password)
     yield made
     made.close()
+
+
+# -- leases ---------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_that_is_released_while_it_refuses_is_taken(
+    postgres_url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the judge of leases: the refusal and the lease that it names are two statements, and between them the
+    holder may go. The caller was refused by a lease of nobody's."""
+    place = place_of(postgres_url)
+    holder = PostgresStore(place.name, place.password)
+    fence = held(holder)
+    execute = Connection.execute
+
+    def leaving(self: Connection, query: Any, *args: Any, **options: Any) -> Any:
+        if query == sql.GET_LEASE:
+            monkeypatch.setattr(Connection, "execute", execute)
+            assert holder.release("r", fence=fence)
+        return execute(self, query, *args, **options)
+
+    assert not store.acquire("r", at=AT, lease_s=9.0).granted
+    monkeypatch.setattr(Connection, "execute", leaving)
+    grant = store.acquire("r", at=AT, lease_s=9.0)
+    assert (grant.granted, grant.lease.fence) == (True, fence + 1)
+    holder.close()
 
 
 # -- owners ---------------------------------------------------------------------------------------------------

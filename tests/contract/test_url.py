@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.errors import BadUrl, HoldfastError
+from holdfast.errors import BadUrl, HoldfastError, NotDurable
 from holdfast.stores import url
 from holdfast.stores.url import Place, lease_s_of, open_store, place_of, url_of, without_password
 
@@ -273,3 +273,18 @@ def test_no_refusal_shows_a_password(bad: str) -> None:
     while error is not None:
         assert "hush" not in f"{error} {getattr(error, 'hint', '')} {getattr(error, 'fields', '')}", error
         error = error.__cause__ or error.__context__
+
+
+def test_a_file_is_refused_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no locks for it there that were ever run: it says so, says where to go, and makes no file.
+
+    Planted once: without the check the import of fcntl fails, and a user sees a ModuleNotFoundError.
+    """
+    monkeypatch.setattr("holdfast.stores.url.sys.platform", "win32")
+    path = tmp_path / "runs.db"
+    with pytest.raises(NotDurable, match="no locks on Windows") as refused:
+        open_store(path)
+    assert "postgresql://" in refused.value.hint
+    assert "WSL" in refused.value.hint
+    assert not path.exists()
+    assert open_store("memory://on-windows").find_run("none") is None

@@ -16,14 +16,16 @@ WorldT = TypeVar("WorldT", bound=World)
 ALL: Final = bool(os.environ.get("HOLDFAST_CROSSINGS_ALL"))
 """Whether every event and every kill is tried: in ``make crossings``."""
 EVENTS: Final = 3
-"""How many events of a sampled cell are tried otherwise."""
+"""How many events of a cell of a later operation are tried otherwise."""
+EVENTS_OF_FIRST: Final = 6
+"""How many of one of the first operations, forks, rewinds and moves, which each program was written for."""
 
 
 def cut(seqs: list[int], operation: str, cell: str) -> list[int]:
     """The events at which this cell is tried."""
     if operation in WHOLE:
         return seqs[-1:]
-    return sampled(seqs, EVENTS, cell) if operation in SAMPLED else seqs
+    return sampled(seqs, EVENTS if operation in SAMPLED else EVENTS_OF_FIRST, cell)
 
 
 def sampled(places: list[Any], count: int, cell: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """Every feature crossed with every operation, at every event: nothing is done twice, nothing is lost, both ends agree.
 
 Every cell runs its program, stops it, applies the operation at one event, and lets the program work in every branch, twice.
-``make test`` takes some events of the later operations, ``make crossings`` all of them.
+``make test`` takes some events, the same ones each time, ``make crossings`` all of them.
 """
 
 from pathlib import Path

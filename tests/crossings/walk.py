@@ -11,6 +11,7 @@ import argparse
 import random
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typing import Any, Literal
 
 from tests.crossings.programs import _WORLDS, _child, once
 from tests.crossings.world import LEFT, Body, Facade, World, check_provenance, new_url
+from tests.support import results
 
 import holdfast
 from holdfast import Retention
@@ -386,11 +388,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="FIRST:BEHIND_LAST")
     parser.add_argument("--store", default="memory", choices=["memory", "sqlite"])
+    results.add_option(parser)
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
     warnings.simplefilter("ignore")
     total: Counter[str] = Counter()
-    failed = []
+    failed, began = [], time.monotonic()
     for seed in range(int(first), int(last)):
         with tempfile.TemporaryDirectory() as made:
             try:
@@ -400,6 +403,8 @@ def main() -> int:
                 print(f"seed {seed}: {error!r}\n  {getattr(error, '__notes__', [''])[-1]}", flush=True)
     counted = ", ".join(f"{number:,} {what}" for what, number in sorted(total.items()))
     print(f"{counted}; failed: {failed or 'none'}")
+    counts = {"failed seeds": len(failed), **dict(sorted(total.items()))}
+    results.save(given.results, counts, seconds=time.monotonic() - began, passed=not failed)
     return 1 if failed else 0
 
 

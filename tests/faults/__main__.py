@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rich.table import Table
 from tests.faults.laboratory import laboratory
 from tests.faults.schedule import THEMES, make_schedule
 from tests.faults.world import Outcome, story
+from tests.support import results
 
 
 def main() -> int:
@@ -33,8 +35,17 @@ def main() -> int:
                 outcomes.append(outcome)
                 if outcome.violations or options.show:
                     print(story(outcome, with_steps=options.show), flush=True)
-    _show(outcomes, time.monotonic() - began)
-    return int(any(outcome.violations for outcome in outcomes))
+    broken = sum(bool(outcome.violations) for outcome in outcomes)
+    took_s = time.monotonic() - began
+    _show(outcomes, broken, took_s)
+    counts = {
+        "schedules": len(outcomes),
+        "broken": broken,
+        **_in_all(outcome.counts for outcome in outcomes),
+        "injected faults": _in_all(outcome.faults for outcome in outcomes).total(),
+    }
+    results.save(options.results, counts, seconds=took_s, passed=not broken)
+    return int(broken > 0)
 
 
 def _options() -> argparse.Namespace:
@@ -49,6 +60,7 @@ def _options() -> argparse.Namespace:
         "--plant", action="append", default=[], help="a defect of plants.py, or a file with plant()"
     )
     parser.add_argument("--show", action="store_true", help="print every step and what was said")
+    results.add_option(parser)
     return parser.parse_args()
 
 
@@ -57,7 +69,11 @@ def _seeds(text: str) -> range:
     return range(int(first), int(behind) if behind else int(first) + 1)
 
 
-def _show(outcomes: list[Outcome], took_s: float) -> None:
+def _in_all(counted: Iterable[Counter[str]]) -> Counter[str]:
+    return sum(counted, Counter[str]())
+
+
+def _show(outcomes: list[Outcome], broken: int, took_s: float) -> None:
     console = Console(width=None if sys.stdout.isatty() else 110)
     themes = Table("theme", "schedules", "broken", "how")
     for theme in THEMES:
@@ -68,15 +84,14 @@ def _show(outcomes: list[Outcome], took_s: float) -> None:
             themes.add_row(theme, str(len(of_it)), str(sum(bool(each.violations) for each in of_it)), told)
     console.print(themes)
     for title, counted in (
-        ("injected", sum((outcome.faults for outcome in outcomes), Counter[str]())),
-        ("typed errors that surfaced", sum((outcome.errors for outcome in outcomes), Counter[str]())),
-        ("in all", sum((outcome.counts for outcome in outcomes), Counter[str]())),
+        ("injected", _in_all(outcome.faults for outcome in outcomes)),
+        ("typed errors that surfaced", _in_all(outcome.errors for outcome in outcomes)),
+        ("in all", _in_all(outcome.counts for outcome in outcomes)),
     ):
         table = Table(title, "count")
         for name, count in sorted(counted.items(), key=lambda each: -each[1]):
             table.add_row(name, f"{count:,}")
         console.print(table)
-    broken = sum(bool(outcome.violations) for outcome in outcomes)
     print(f"{len(outcomes):,} schedules, {broken:,} with a broken promise; {took_s:.0f} s")
 
 

@@ -1,4 +1,4 @@
-"""A hundred small worlds, each drawn from a seed: real processes, real errnos, kills and power cuts, all of them combined.
+"""Dozens of small worlds, each drawn from a seed: real processes, real errnos, kills and power cuts, all of them combined.
 
 Afterwards everything that was acknowledged is there, in order and whole; the file is sound; the store takes more;
 every error that surfaced was one of Holdfast's. ``make faults`` does the same with thousands.
@@ -10,7 +10,7 @@ from tests.faults.laboratory import Laboratory
 from tests.faults.schedule import THEMES, make_schedule
 from tests.faults.world import story
 
-_SEEDS = 112
+_SEEDS = 56
 
 
 @pytest.mark.parametrize("theme", list(THEMES))

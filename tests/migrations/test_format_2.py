@@ -293,3 +293,53 @@ def test_a_postgres_store_is_not_changed_under_an_older_holder(postgres_url: str
     old_postgres(postgres_url)
     with pytest.raises(holdfast.StoreBusy, match="older Holdfast works on run r"):
         PostgresStore(place_of(postgres_url).name, place_of(postgres_url).password)
+
+
+_KILLED_SERVER = """
+import os, sys
+import psycopg
+from holdfast.stores.postgres import create
+
+left = int(sys.argv[2])
+execute = psycopg.Connection.execute
+
+def struck(self, *given, **options):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+    return execute(self, *given, **options)
+
+psycopg.Connection.execute = struck
+import holdfast
+list(holdfast.store(sys.argv[1]).runs())
+os._exit(0)
+"""
+# `make upgrade` strikes everywhere
+EVERY = 1 if os.environ.get("HOLDFAST_UPGRADE") else 6
+
+
+def test_killed_at_every_statement_a_postgres_store_is_of_one_format_or_the_other(postgres_url: str) -> None:
+    """Whoever opens it next brings it over, and its run goes on."""
+    with pytest.raises(Unfinished), holdfast.run("r", store=postgres_url) as run:
+        run.step("a", str, 1)
+        raise Unfinished
+    holdfast.store(postgres_url).close()
+    old_postgres(postgres_url)
+    killed = 0
+    for number in range(0, 100, EVERY):
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _KILLED_SERVER, postgres_url, str(number)], check=False
+        )
+        assert ended.returncode in {0, 9}
+        if ended.returncode == 0:
+            break
+        killed += 1
+    else:
+        raise AssertionError("it never came to its end")
+    assert killed * EVERY > 8
+    with holdfast.run("r", store=postgres_url) as run:
+        assert run.step("a", str, 1) == "1"
+    store = holdfast.store(postgres_url)
+    assert [f.text for f in store.examine() if f.verdict == "failure"] == []
+    store.close()

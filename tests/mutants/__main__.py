@@ -11,11 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from tests.mutants.table import MUTATIONS, Mutation
+from tests.support import results
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "src"
@@ -30,15 +32,22 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="those whose words hold this text")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
-    arguments = parser.parse_args()
+    results.add_option(parser)
+    arguments, began = parser.parse_args(), time.monotonic()
     chosen = [one for one in MUTATIONS if arguments.only.lower() in f"{one.what} {one.file}".lower()]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         found = list(pool.map(_tried, chosen))
+    rows = [
+        {"promise": one.promise, "mutation": one.what, "file": one.file, "noticed by": by}
+        for one, (_, by) in zip(chosen, found, strict=True)
+    ]
     print("\n| promise | mutation | file | noticed by |\n|---|---|---|---|")
-    for mutation, (_, by) in zip(chosen, found, strict=True):
-        print(f"| {mutation.promise} | {mutation.what} | `{mutation.file}` | {by} |")
+    for row in rows:
+        print("| {promise} | {mutation} | `{file}` | {noticed by} |".format(**row))
     missed = sum(not is_noticed for is_noticed, _ in found)
     print(f"\n{len(chosen) - missed} of {len(chosen)} mutations are noticed")
+    counts = {"mutations": len(chosen), "noticed": len(chosen) - missed, "missed": missed}
+    results.save(arguments.results, counts, seconds=time.monotonic() - began, passed=not missed, rows=rows)
     return 1 if missed else 0
 
 
@@ -78,7 +87,11 @@ def _tried(mutation: Mutation) -> tuple[bool, str]:
     if done.returncode != _FAILED or not failed:
         last = (done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["nothing"])[-1]
         return _told(mutation, is_noticed=False, by=f"**not noticed**: {last}")
-    return _told(mutation, is_noticed=True, by=f"`{failed[0].split()[1].split('[')[0]}`")
+    test = failed[0].split()[1]
+    alone = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", test]
+    if subprocess.run(alone, cwd=ROOT, capture_output=True, check=False).returncode != 0:
+        return _told(mutation, is_noticed=False, by=f"**fails without it**: `{test}`")
+    return _told(mutation, is_noticed=True, by=f"`{test.split('[')[0]}`")
 
 
 def _told(mutation: Mutation, *, is_noticed: bool, by: str) -> tuple[bool, str]:

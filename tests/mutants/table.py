@@ -24,7 +24,9 @@ _GUESSED = "3. Nothing in doubt is guessed"
 _LATE = "4. Nobody writes late"
 _DIFFERENT = "5. Nothing is silently different"
 _HALF = "6. A half-written answer is not lost"
-_SAFE = "Safety"
+_SECRET = "Secrets never reach the disk"
+_SEALED = "What is encrypted cannot be read, changed or swapped"
+_SAFE = "Data from others cannot hurt"
 
 _STORES = ("tests/contract/test_stores.py",)
 _DECIDE = ("tests/unit/test_settlement.py", "tests/behaviour/steps/test_effects.py")
@@ -45,14 +47,14 @@ MUTATIONS: Final = (
         "engine/journal/journal.py",
         "        synced: bool = True,\n        hasty: bool = False,\n        status: str | None = None,",
         "        synced: bool = False,\n        hasty: bool = False,\n        status: str | None = None,",
-        ("tests/behaviour/steps", "tests/faults/test_power_cuts.py"),
+        ("tests/behaviour/journal/test_synced_events.py",),
     ),
     Mutation(
         _LOST,
         "a failed append counts as written without a look",
         "engine/journal/journal.py",
-        "                if not await runtime.store(self._find, ticket.item, error):\n",
-        "                if False and not await runtime.store(self._find, ticket.item, error):\n",
+        "        if not self._find(ticket.item, error):\n",
+        "        if False and not self._find(ticket.item, error):\n",
         ("tests/behaviour/journal/test_unknown_outcome.py",),
     ),
     Mutation(
@@ -108,8 +110,8 @@ MUTATIONS: Final = (
         _REPEATED,
         "a recorded outcome is not found",
         "engine/steps/step.py",
-        "        call = held.view.calls.get(asked.key)\n        for meet",
-        "        call = None\n        for meet",
+        '        call, met = held.view.calls.get(asked.key), getattr(fn, "__code__", None)\n',
+        '        call, met = None, getattr(fn, "__code__", None)\n',
         ("tests/behaviour/steps/test_replay.py",),
     ),
     Mutation(
@@ -130,11 +132,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         _REPEATED,
-        "an outcome of another process's letter is recorded twice",
+        "a letter is posted over one that waits",
         "engine/journal/inbox.py",
-        'dumps({**content, "at": at}), revision=0)',
-        'dumps({**content, "at": at}), revision=(store.get_record(inbox_space(run), letter) or Record("", "", 0, b"")).revision)',
-        ("tests/behaviour/people", "tests/behaviour/steps"),
+        '    is_new = store.put_record(inbox_space(run), letter, _written({**content, "at": at}), revision=0)',
+        "    there = store.get_record(inbox_space(run), letter)\n"
+        '    is_new = store.put_record(inbox_space(run), letter, _written({**content, "at": at}), '
+        "revision=there.revision if there else 0)",
+        ("tests/behaviour/people", "tests/behaviour/steps/test_effects.py"),
     ),
     # -- 3 ----------------------------------------------------------------------------------------------------------------
     Mutation(
@@ -143,7 +147,7 @@ MUTATIONS: Final = (
         "core/steps/in_doubt.py",
         "        if not owner_dead:\n",
         "        if False and not owner_dead:\n",
-        _DECIDE,
+        ("tests/unit/test_settlement.py",),
     ),
     Mutation(
         _GUESSED,
@@ -189,9 +193,9 @@ MUTATIONS: Final = (
         _GUESSED,
         "a cut-off `once` call is forgotten",
         "engine/steps/step.py",
-        "            if acts_once:\n                await in_doubt.record(",
-        "            if False:\n                await in_doubt.record(",
-        ("tests/behaviour/steps",),
+        '        if self.call_options.effect == "once":\n            await in_doubt.record(self, f"was cut',
+        '        if False:\n            await in_doubt.record(self, f"was cut',
+        ("tests/behaviour/steps/test_effects.py",),
     ),
     Mutation(
         _GUESSED,
@@ -215,23 +219,23 @@ MUTATIONS: Final = (
         "core/drift/ledger.py",
         "    return bool(call.outcomes) and is_told_unknown(bodies.body_of(call.outcomes[-1]))",
         "    return False",
-        ("tests/behaviour/drift",),
+        ("tests/behaviour/drift/test_ledger_guard.py",),
     ),
     # -- 4 ----------------------------------------------------------------------------------------------------------------
     Mutation(
         _LATE,
         "an append under an old fence is accepted",
         "stores/sqlite/statements.py",
-        "WHERE r.id = ?2 AND r.run = ?1 AND r.fence = ?3 AND {_HEAD} = ?4)",
-        "WHERE r.id = ?2 AND r.run = ?1 AND r.fence >= ?3 AND {_HEAD} = ?4)",
+        'f"AND r.fence = {fence} AND {_HEAD} = {seq} - 1)"',
+        'f"AND r.fence >= {fence} AND {_HEAD} = {seq} - 1)"',
         _STORES,
     ),
     Mutation(
         _LATE,
         "an append at an old head is accepted",
         "stores/sqlite/statements.py",
-        "WHERE r.id = ?2 AND r.run = ?1 AND r.fence = ?3 AND {_HEAD} = ?4)",
-        "WHERE r.id = ?2 AND r.run = ?1 AND r.fence = ?3 AND (1 OR {_HEAD} = ?4))",
+        'f"AND r.fence = {fence} AND {_HEAD} = {seq} - 1)"',
+        'f"AND r.fence = {fence} AND (1 OR {_HEAD} = {seq} - 1))"',
         _STORES,
     ),
     Mutation(
@@ -285,10 +289,12 @@ MUTATIONS: Final = (
     Mutation(
         _LATE,
         "a process that lost its lease keeps what its `once` call returned to itself",
-        "engine/steps/step.py",
-        '            if self.call_options.effect != "read":  # the new holder simply makes a read again\n',
-        "            if False:\n",
-        ("tests/behaviour/steps", "tests/race"),
+        "engine/steps/in_doubt.py",
+        '        if work.call_options.effect != "read":  # the new holder simply makes a read again\n',
+        "        if False:\n",
+        (
+            "tests/behaviour/steps/test_known_outcomes.py::test_a_lost_lease_ends_it_and_the_outcome_goes_to_the_inbox",
+        ),
     ),
     # -- 5 ----------------------------------------------------------------------------------------------------------------
     Mutation(
@@ -355,7 +361,7 @@ MUTATIONS: Final = (
         "    if False:\n",
         ("tests/behaviour/transfer/test_single_use_exports.py",),
     ),
-    # -- safety -----------------------------------------------------------------------------------------------------------
+    # -- data from others -----------------------------------------------------------------------------------------------------------
     Mutation(
         _SAFE,
         "a frame may claim any size",
@@ -368,7 +374,7 @@ MUTATIONS: Final = (
         _SAFE,
         "the inspector answers to any Host",
         "ui/access.py",
-        "        if self._hosts is not None and _name(host) not in self._hosts:\n",
+        "        if self._hosts is not None and not self._is_ours(_name(host)):\n",
         "        if False:\n",
         ("tests/ui/test_access.py",),
     ),
@@ -418,6 +424,149 @@ MUTATIONS: Final = (
         "core/hooks/signature.py",
         "    if abs(now - at_s) > tolerance_s:\n",
         "    if False:\n",
-        ("tests/behaviour/hooks",),
+        ("tests/behaviour/hooks/test_delivery.py",),
+    ),
+    # -- forks and edits -------------------------------------------------------------------------------------------------
+    Mutation(
+        _GUESSED,
+        "the guard takes each recorded effect for one that the program has asked for",
+        "core/drift/ledger.py",
+        "    return is_inside_answered(call, calls, bodies.intent_of, attempt_seq)",
+        "    return True",
+        ("tests/behaviour/drift/test_ledger_guard.py",),
+    ),
+    Mutation(
+        _REPEATED,
+        "a fork makes an effect again that happened behind its point",
+        "core/lineage/later_effects.py",
+        'entry["outcome"] else "asked"',
+        'entry["outcome"] else "again"',
+        (
+            "tests/behaviour/lineage/test_later_effects.py",
+            "tests/behaviour/lineage/test_doubts.py",
+        ),
+    ),
+    Mutation(
+        _REPEATED,
+        "an effect behind a fork is listed without its outcome",
+        "core/lineage/later_effects.py",
+        "            outcome = {name: value for name, value in contents_of(body).items() if name in _VALUE}\n",
+        "            outcome = {}\n",
+        (
+            "tests/behaviour/lineage/test_later_effects.py",
+            "tests/behaviour/lineage/test_doubts.py",
+        ),
+    ),
+    Mutation(
+        _GUESSED,
+        "a fork forgets an effect of which the program was told that nobody knows",
+        "core/lineage/later_effects.py",
+        "    elif not call.is_open and not _is_told_unknown(call, reader):\n",
+        "    elif not call.is_open:\n",
+        (
+            "tests/behaviour/lineage/test_later_effects.py",
+            "tests/behaviour/lineage/test_doubts.py",
+        ),
+    ),
+    Mutation(
+        _LOST,
+        "a fork does not keep the contents of outcomes behind its point",
+        "core/lineage/later_effects.py",
+        'for e in entries if "value_blob" in e["outcome"])',
+        'for e in entries if "none" in e["outcome"])',
+        (
+            "tests/behaviour/lineage",
+            "tests/behaviour/prune",
+        ),
+    ),
+    # -- secrets ---------------------------------------------------------------------------------------------------------
+    Mutation(
+        _SECRET,
+        "what is written is not looked through",
+        "codec/secrets.py",
+        "    if not has_known(data):\n        return data\n    tree",
+        "    if data:\n        return data\n    tree",
+        ("tests/behaviour/secrets/test_surfaces.py",),
+    ),
+    Mutation(
+        _SECRET,
+        "messages, notes and exceptions are not masked",
+        "codec/secrets.py",
+        "    return text if pattern is None else pattern.sub",
+        "    return text if text else pattern.sub",
+        ("tests/behaviour/secrets/test_surfaces.py",),
+    ),
+    Mutation(
+        _SECRET,
+        "a stream does not hold back the beginning of a secret",
+        "codec/secrets.py",
+        "        return bool(_unfinished(content)[0])",
+        "        return False",
+        ("tests/property/test_secret_streams.py",),
+    ),
+    Mutation(
+        _SECRET,
+        "a letter for another run is posted as it is",
+        "engine/journal/inbox.py",
+        "    if not KNOWN:\n        return data",
+        "    if data:\n        return data",
+        ("tests/behaviour/secrets/test_shown.py",),
+    ),
+    Mutation(
+        _SECRET,
+        "tokens that nobody declared are shown",
+        "codec/secrets.py",
+        "    for start, end, begins in shapes_in(text):\n",
+        "    for start, end, begins in ():\n",
+        ("tests/behaviour/secrets/test_shown.py",),
+    ),
+    # -- encryption ------------------------------------------------------------------------------------------------------
+    Mutation(
+        _SEALED,
+        "a record opens under any key of its space",
+        "stores/encrypted/sealed_records.py",
+        'place_of("record", space, key, _REVISION.pack(revision), birth)',
+        'place_of("record", space, _REVISION.pack(revision), birth)',
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "a record opens at any revision",
+        "stores/encrypted/sealed_records.py",
+        'place_of("record", space, key, _REVISION.pack(revision), birth)',
+        'place_of("record", space, key, birth)',
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "a plain record counts as a sealed one",
+        "stores/encrypted/sealed_records.py",
+        "        if body[: start - 1] != SEALED:\n            raise NotGenuineError",
+        "        if body[: start - 1] != SEALED:\n            return _LENGTH.pack(0) + body",
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "the nonces of events are zeros",
+        "stores/encrypted/sealed_events.py",
+        "    nonces = urandom(NONCE_BYTES * len(events))",
+        "    nonces = bytes(NONCE_BYTES * len(events))",
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "the nonces of rows are zeros",
+        "stores/encrypted/seal.py",
+        "        nonce = urandom(NONCE_BYTES)",
+        "        nonce = bytes(NONCE_BYTES)",
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "an event opens under the stored name of another call",
+        "stores/encrypted/sealed_events.py",
+        "    if owner.key.hide(key) != hidden:\n",
+        "    if False:\n",
+        ("tests/faults/test_encrypted_rows.py",),
     ),
 )

@@ -10,6 +10,7 @@ of it. ``python -m tests.property.edited_programs --seeds 0:2000 --store sqlite`
 import argparse
 import asyncio
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
+
+from tests.support import results
 
 import holdfast
 from holdfast.engine.drift import guard, program
@@ -315,11 +318,12 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
     runs = [info.run for info in store.runs(limit=1_000)]
     stopped_calls = [one for run in runs for one in store.stopped_calls(run) if one.pending is None]
     used: set[tuple[str, str]] = set()
-    for stopped in stopped_calls:
+    uids = {(name, arg): uid for uid, name, arg in reversed([*_calls_of(ops)])}
+    asked = [one for one in stopped_calls if (one.step, one.arguments["_value"]) in uids]
+    # Others were stopped beside a call that was killed, and edited away before anybody could answer.
+    for stopped in asked:
         run = stopped.run
-        uid = next(
-            u for u, name, arg in _calls_of(ops) if (name, arg) == (stopped.step, stopped.arguments["_value"])
-        )
+        uid = uids[stopped.step, stopped.arguments["_value"]]
         for effect in stopped.effects:
             whose = effect.run or run
             key = contents_of(store.view(whose).calls[effect.key].body or b"{}")["idempotency_key"]
@@ -329,7 +333,7 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
                 break
         else:
             store.resolve(run, stopped.effects[0].id, "new", asked=stopped.key)
-    return bool(stopped_calls)
+    return bool(asked)
 
 
 def _calls_of(ops: Program) -> Iterator[tuple[int, str, Any]]:
@@ -381,18 +385,27 @@ def walk(seed: int, url: str = "") -> Counter[str]:
 
 
 def main() -> int:
-    """Walk these seeds; the first that fails ends it."""
+    """Walk these seeds; 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:2000", help="first:last, or one seed")
     parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
+    results.add_option(parser)
     given = parser.parse_args()
     first, _, last = given.seeds.partition(":")
-    total = Counter[str]()
+    seeds = range(int(first), int(last or int(first) + 1))
+    began, total, failed = time.monotonic(), Counter[str](), list[int]()
     with TemporaryDirectory() as place:
-        for seed in range(int(first), int(last or int(first) + 1)):
-            total += walk(seed, f"sqlite:///{place}/{seed}.db" if given.store == "sqlite" else "")
+        for seed in seeds:
+            try:
+                total += walk(seed, f"sqlite:///{place}/{seed}.db" if given.store == "sqlite" else "")
+            except Exception as error:
+                failed.append(seed)
+                print(f"seed {seed}: {error!r}", flush=True)
     print(", ".join(f"{count:,} {what}" for what, count in sorted(total.items())))
-    return 0
+    print(f"{len(seeds):,} programs; failed: {failed or 'none'}")
+    counts = {"programs": len(seeds), "failed programs": len(failed), **dict(sorted(total.items()))}
+    results.save(given.results, counts, seconds=time.monotonic() - began, passed=not failed)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 import argparse
 import logging
+import os
 import sys
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from tests.simulator.plants import PLANTS, planted
 from tests.simulator.play import Played, play
 from tests.simulator.script import Script, script_of
 from tests.simulator.shrink import kind_of, shrink
+from tests.support import results
 
 
 def played(seed: int, plant: str = "") -> tuple[int, Played]:
@@ -64,13 +66,15 @@ def main() -> int:
     parser.add_argument("--plant", default="", choices=["", *PLANTS])
     parser.add_argument("--plants", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    results.add_option(parser)
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     first, _, last = given.seeds.partition(":")
     seeds = range(int(first), int(last or int(first) + 1))
     if given.plants:
         return find_plants(seeds)
-    began, total, failed = time.process_time(), Counter[str](), list[int]()
+    began, began_at = time.process_time(), time.monotonic()
+    total, failed = Counter[str](), list[int]()
     for seed, end in all_played(seeds, given.plant, given.jobs):
         total += end.counts
         if end.broken:
@@ -79,15 +83,14 @@ def main() -> int:
             if len(failed) == 1:
                 script, text = shortened(seed, given.plant)
                 print(f"in {len(script.lines)} lines: {text}\n{script}", flush=True)
-    passed_s = time.process_time() - began
-    print(
-        ", ".join(
-            f"{number:,} {what}" for what, number in sorted(total.items()) if not what.startswith("end ")
-        )
-    )
-    print(
-        f"{len(seeds):,} seeds, {60 * len(seeds) / passed_s:,.0f} a minute of one core; failed: {failed or 'none'}"
-    )
+    times = os.times()  # with those of the jobs, which have ended
+    passed_s = times.user + times.system + times.children_user + times.children_system - began
+    counts = {what: number for what, number in sorted(total.items()) if not what.startswith("end ")}
+    speed = round(60 * len(seeds) / passed_s)
+    print(", ".join(f"{number:,} {what}" for what, number in counts.items()))
+    print(f"{len(seeds):,} seeds, {speed:,} a minute of one core; failed: {failed or 'none'}")
+    kept = {"seeds": len(seeds), "failed seeds": len(failed), **counts, "seeds a minute of one core": speed}
+    results.save(given.results, kept, seconds=time.monotonic() - began_at, passed=not failed)
     return 1 if failed else 0
 
 

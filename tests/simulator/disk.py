@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 READS: Final = frozenset({
     "find_run", "list_runs", "list_forks", "read_events", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
-    "get_record", "scan_records", "wait", "examine", "find_index", "close",
+    "get_record", "scan_records", "wait", "examine", "find_index", "close", "note_call", "find_call_note",
 })  # fmt: skip
-"""The verbs that change nothing."""
+"""The verbs that change nothing, or only the note of a call, which costs no write."""
 
 
 class Disk:

@@ -86,7 +86,9 @@ class Port(Relay):
 
     def pass_on(self, verb: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         process, name = self._process, verb.__name__
-        if name == "close":
+        if name in {"close", "note_call"}:
+            # A note is no request. Who is killed here is killed inside the read that it names: the journal does not
+            # have that read, so a failure right before it is tried again (docs/guarantees.md, promise 2).
             return verb(*args, **kwargs)
         machine = process.machine
         if not machine.is_beating:

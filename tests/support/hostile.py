@@ -12,6 +12,7 @@ from typing import Any
 
 import holdfast
 from holdfast.core.journal.lineage import effective
+from holdfast.errors import RunSealed
 from holdfast.model.store_rows import inbox_space
 from holdfast.views.event_detail import event_detail
 from holdfast.views.json_shape import as_plain
@@ -148,7 +149,8 @@ def look_at(store: holdfast.Store, run: str) -> None:
         as_plain(thought)
     as_plain(store.resume_plan(run))
     str(store.context(run))
-    store.handoff(run)
+    with suppress(RunSealed):  # another run has taken it over
+        store.handoff(run)
     store.lineage(run)
     store.ailments(run)
     store.later_effects(f"{run}@#{info.head}")

@@ -51,6 +51,7 @@ def _led_by_async_rule(frame: FrameType | None) -> str:
             return ""
         runtime = frame.f_locals.get("runtime") or getattr(frame.f_locals.get("work"), "runtime", None)
         runtime = runtime or frame.f_locals.get("self")
+        runtime = getattr(runtime, "runtime", runtime)  # a call that knows in which way it is made
         if isinstance(runtime, BlockingRuntime):
             return ""
         if code.co_filename.startswith(_OURS):

@@ -6,3 +6,5 @@ EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "24"))
 """For the longest ones: pruning, exports, copying, questions, workers, a server."""
 OFTEN = min(EVERY, 4)
 """For those through what matters most."""
+SELDOM = min(EVERY, 8)
+"""For walks whose every place copies whole stores."""

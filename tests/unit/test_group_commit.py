@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from holdfast.engine.journal.group_commit import Committer
+from holdfast.engine.journal.group_commit import Committer, Ticket
 from holdfast.engine.store_threads import whole
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.model.store_rows import Append, Appended, AppendOutcome, Refusal
@@ -117,13 +117,22 @@ def test_an_interrupt_is_an_unknown_outcome_for_the_others() -> None:
     ]
 
 
+async def finish_async(made: Committer, ticket: Ticket) -> AppendOutcome:
+    """What a journal does in a task."""
+    try:
+        await made.expect(ticket)
+    except BaseException as cut:
+        await made.finish_cut(ticket, cut)
+    return ticket.read()
+
+
 def test_tasks_of_one_tick_share_one_commit() -> None:
     """In a loop, what is submitted in one tick is one batch."""
     store = Recording()
     made = committer(store)
 
     async def main() -> list[AppendOutcome]:
-        return await asyncio.gather(*(made.finish_async(made.submit(item(n))) for n in range(5)))
+        return await asyncio.gather(*(finish_async(made, made.submit(item(n))) for n in range(5)))
 
     assert asyncio.run(main()) == [Appended(n + 1) for n in range(5)]
     assert store.batches == [5]
@@ -142,12 +151,12 @@ def test_tasks_that_were_answered_together_share_the_next_commit_too(monkeypatch
         ended.set()
 
     async def one(number: int) -> None:
-        await made.finish_async(made.submit(item(number)))
+        await finish_async(made, made.submit(item(number)))
         ticket = made.submit(item(number))
         assert ended.wait(
             DEADLINE_S
         )  # the loop stands still: of these tasks, only the first has queued something
-        await made.finish_async(ticket)
+        await finish_async(made, ticket)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -180,7 +189,7 @@ def test_no_commit_holds_the_loop() -> None:
 
     async def main() -> None:
         for n in range(6):
-            await made.finish_async(made.submit(item(n)))
+            await finish_async(made, made.submit(item(n)))
 
     asyncio.run(main())
     assert len(threads) == 6
@@ -194,7 +203,7 @@ def test_a_cancelled_writer_knows_what_became_of_its_write() -> None:
     ticket = made.submit(item(0))
 
     async def main() -> None:
-        task = asyncio.ensure_future(made.finish_async(ticket))
+        task = asyncio.ensure_future(finish_async(made, ticket))
         asyncio.get_running_loop().call_soon(task.cancel)  # before the tick that would commit it
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -294,7 +303,7 @@ def test_a_cancelled_lone_writer_gets_the_error_of_its_write() -> None:
     made._tick = lambda loop: None  # type: ignore[method-assign]  # the cancelled writer comes first
 
     async def main() -> None:
-        task = asyncio.ensure_future(whole(made.finish_async(made.submit(item(0)))))
+        task = asyncio.ensure_future(whole(finish_async(made, made.submit(item(0)))))
         asyncio.get_running_loop().call_soon(task.cancel)
         with pytest.raises(StoreBusy):
             await task

@@ -73,6 +73,23 @@ class Script:
             process.kill()
             self.said = self.output.read_text()
 
+    def resolve(self, *words: str) -> int:
+        """Type ``holdfast resolve`` with these words; its exit code."""
+        command = self.place / "resolve.py"
+        command.write_text("from holdfast.cli import main\n\nmain()\n")
+        with open(os.devnull, "r+") as nothing:
+            process = fork_server().start(
+                [str(command), "resolve", *words, "--store", self.url],
+                cwd=self.place,
+                env=os.environ,
+                stdin=nothing.fileno(),
+                stdout=nothing.fileno(),
+            )
+        try:
+            return process.wait(DEADLINE_S)
+        finally:
+            process.kill()
+
     @property
     def world(self) -> list[str]:
         """What was done, in order."""
@@ -153,8 +170,7 @@ def test_a_child_is_renamed(script: Script, child: str, words: list[str], world:
     script.write(text.format(call=call.replace("one", "uno"), end=""))
     assert script() == PAUSED
     assert "d3@r/one" in script.said
-    command = [sys.executable, "-m", "holdfast.cli", "resolve", "r/uno", *words, "--store", script.url]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert script.resolve("r/uno", *words) == 0
     assert script() == 0
     assert script.said.splitlines()[-1] == "receipt for Ada"
     assert script.world == world

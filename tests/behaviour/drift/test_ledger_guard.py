@@ -428,3 +428,28 @@ def test_equal_effects_of_two_tasks_are_two_effects(url: str, deploys: Deploys) 
 
 async def _call(call: Awaitable[Any]) -> None:
     await call
+
+
+def test_an_effect_that_may_have_happened_stays_in_the_ledger(url: str, deploys: Deploys) -> None:
+    """The program was told that nobody knows, and went on. Edited, it may not make the effect under other arguments.
+
+    Planted: ``EffectUnknown`` counts as a failure that did nothing. No other test of edited programs noticed.
+    """
+
+    def pay_and_die(amount: float) -> str:
+        calls.append(("pay", amount))
+        raise KeyboardInterrupt
+
+    def call(run: holdfast.Run) -> object:
+        return run.options(in_doubt="tell").once("pay", pay_and_die, 1)
+
+    def told(run: holdfast.Run) -> None:
+        with pytest.raises(holdfast.EffectUnknown):
+            call(run)
+
+    with pytest.raises(KeyboardInterrupt):
+        attempt(url, call)
+    attempt(url, told)
+    deploys.edit()
+    stop_of(url, lambda run: run.once("pay", pay, True))
+    assert calls == [("pay", 1)]

@@ -1,6 +1,8 @@
 """Encrypted stores as people use them: keys and where they come from, rotation, and what a store's files show."""
 
 import logging
+import re
+import sqlite3
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,10 +13,15 @@ import pytest
 
 import holdfast
 from holdfast.errors import Corrupt
+from holdfast.model.event_fields import blobs_in
 from holdfast.model.store_rows import MARK_KEY, MARK_SPACE
+from holdfast.stores.encrypted.marker import read_keys
+from holdfast.stores.encrypted.master_key import KnownKey
+from holdfast.stores.encrypted.seal import NotGenuineError
 from holdfast.stores.encrypted.store import EncryptedStore
 from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.in_memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.relay_store import Relay
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
@@ -119,6 +126,82 @@ def test_an_erased_lineage_leaves_nothing_that_its_key_was_for(tmp_path: Path) -
     assert [run.run for run in store.runs()] == ["other/helper", "other"]
     assert SECRET in str(store.events("other"))
     store.close()
+
+
+def test_what_a_stolen_copy_and_the_master_key_open(tmp_path: Path) -> None:
+    """Rows of an erased lineage, taken before: all with the row of a run, which has the wrapped key, and nothing without.
+
+    No content either: its key is made from its address, which only events have. Seen to fail with blob keys that are made
+    from the names of blobs, which stand in the table.
+    """
+    place, stolen = tmp_path / "sealed.db", tmp_path / "stolen.db"
+    store = holdfast.store(place, key=KEY)
+    act(store)
+    act(store, "other")
+    addresses = {one for event in store.events("agent") for one in blobs_in(event.body)}
+    assert addresses
+    store.close()
+    stolen.write_bytes(place.read_bytes())
+    store = holdfast.store(stolen, key=KEY)
+    assert SECRET in str(store.events("agent")), "a whole copy opens"
+    store.close()
+    with sqlite3.connect(
+        stolen
+    ) as copy:  # as a backup that has the tables, but the rows of runs as they are now
+        copy.execute("PRAGMA foreign_keys = OFF")
+        copy.execute("DELETE FROM runs WHERE run LIKE 'agent%'")
+    copy.close()
+    port = SqliteStore(stolen)
+    keys = read_keys(port, KnownKey(KEY))
+    texts = {one.decode() for one in re.findall(rb"[0-9a-f]{64}h?", stolen.read_bytes())}
+    assert not addresses & texts
+    names = {keys.blob_name(one) for one in addresses}
+    stored = port.get_blobs(sorted(names))
+    assert stored.keys() == names, "the contents are there, sealed"
+    for name, data in stored.items():
+        for guess in sorted(texts | {name, name[:-1]}):
+            with pytest.raises(NotGenuineError):
+                keys.open_blob(guess, data)
+    with sqlite3.connect(stolen) as copy:
+        rows = copy.execute("SELECT count(*) FROM events").fetchone()
+    copy.close()
+    assert rows[0] > len(port.read_events("other", limit=1000)), "the events are there, sealed"
+    port.close()
+
+
+def test_facts_are_listed_in_the_order_of_a_plain_store(tmp_path: Path) -> None:
+    """By scope and id, though the ids are hidden where they are stored."""
+    lists = []
+    for key in (None, KEY):
+        store = holdfast.store(tmp_path / f"{key is None}.db", key=key)
+        for scope in ("b", "a", "a/c"):
+            for name in ("z", "y", "x", "w", "v"):
+                store.memory.remember(f"{name} in {scope}", key=name, scope=scope)
+        lists.append([(fact.scope, fact.id) for fact in store.memory.list()])
+        assert [fact.id for fact in store.memory.list(limit=7)] == [id_ for _, id_ in lists[-1][:7]]
+    assert lists[0] == lists[1]
+
+
+def test_a_key_is_rotated_while_a_run_is_live(tmp_path: Path) -> None:
+    """The run goes on under its own key, and so do its forks and children; the new master key opens all of it."""
+    store = holdfast.store(tmp_path / "s.db", key=KEY)
+    with pytest.raises(RuntimeError), holdfast.run("r", store=store) as run:
+        run.step("before", str, SECRET)
+        store.rotate_key(OTHER)
+        run.step("behind", str, SECRET)
+        with holdfast.run("child", store=store) as child:
+            child.step("inside", str, SECRET)
+        run.checkpoint({"n": 1})
+        raise RuntimeError
+    store.fork("r", as_="f")
+    store.rewind("r@1")
+    store.close()
+    store = holdfast.store(tmp_path / "s.db", key=OTHER)
+    with holdfast.run("f", store=store) as run:
+        assert run.step("before", str, SECRET) == SECRET
+        assert run.step("behind", str, SECRET) == SECRET
+    found = [*store.examine(), *store.examine_blobs(full=True)]
+    assert [one for one in found if one.verdict == "failure"] == []
 
 
 def test_a_flattened_fork_outlives_its_origin(tmp_path: Path) -> None:

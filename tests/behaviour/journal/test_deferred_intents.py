@@ -202,3 +202,30 @@ def test_more_calls_than_can_wait(port: Counting) -> None:
             seen.setdefault(event.name, []).append(event.kind)
     assert seen == {f"s{number}": TOGETHER for number in range(count)}
     assert max(map(len, port.items)) <= limits.APPEND_EVENTS_MAX
+
+
+class Refusing(Counting):
+    """Raises what is no ``Exception`` where the thread that looks at waiting intents writes."""
+
+    is_met = False
+
+    def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
+        if threading.current_thread().name == "holdfast-intents":
+            self.is_met = True
+            raise GeneratorExit
+        return super().append(items)
+
+
+def test_nothing_that_one_store_raises_ends_the_thread(tmp_path: Path) -> None:
+    """It serves all runs of the process. Seen to fail: an intent of the next run was never written."""
+    port = Refusing()
+
+    def until_met() -> None:
+        deadline = time.monotonic() + 60
+        while not port.is_met:
+            assert time.monotonic() < deadline, "the thread did not look"
+            time.sleep(0.001)
+
+    with holdfast.run("r", store=holdfast.Store(port)) as run:
+        run.options(key="long").step("long", until_met)
+    test_a_call_that_takes_long_shows(tmp_path)

@@ -78,6 +78,28 @@ def test_after_a_rewind_the_list_names_the_run_that_has_the_effect_now(url: str)
         enter(url, "m", trip(Bank()))
 
 
+def test_an_effect_that_nobody_knows_of_is_in_doubt_behind_a_fork(url: str) -> None:
+    """The program got ``EffectUnknown`` and went on; behind the point of a fork the effect is listed as what it is.
+
+    Planted: taken for a failure that did nothing, it was not listed, and made again. No other test noticed.
+    """
+    bank = Bank()
+    pay = holdfast.tool(effect="once", name="pay", settle_s=0, in_doubt="tell")(bank)
+
+    def body(run: holdfast.Run) -> None:
+        run.step("plan", len, "a trip")
+        with pytest.raises(holdfast.EffectUnknown):
+            pay("ada")
+
+    enter(url, "m", body)
+    store = holdfast.store(url)
+    assert [(one.step, one.how) for one in store.effects_behind(POINT)] == [("pay", "doubt")]
+    store.fork(POINT, as_="f")
+    with pytest.raises(holdfast.StepInDoubt, match="is in doubt already in run m"):
+        enter(url, "f", trip(bank))
+    assert len(bank.paid) == 1
+
+
 @pytest.mark.parametrize("branch", ["m~1", "f"])
 def test_the_outcome_of_another_effect_settles_nothing(url: str, branch: str) -> None:
     """``m`` went back and paid again, under a new key: the first payment is as much in doubt as it was.

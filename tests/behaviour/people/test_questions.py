@@ -460,7 +460,7 @@ def test_open_waits_and_questions_survive_a_snapshot_and_a_compaction(
     from orjson import dumps
 
     from holdfast.core.journal import snapshots
-    from holdfast.core.journal.fold import rebuild
+    from holdfast.core.journal.fold import load
     from holdfast.core.prune.compaction import reduce
     from holdfast.core.prune.kept_view import difference
 
@@ -473,7 +473,8 @@ def test_open_waits_and_questions_survive_a_snapshot_and_a_compaction(
         run.sleep(3600, wait_s=0)
     view = store.view("r")
     assert (len(QUESTIONS.of(view).open), len(WAITS.of(view).open), QUESTIONS.of(view).asked) == (1, 1, 1)
-    again = rebuild(loads(dumps(snapshots.dump(view))))
+    again = load(loads(dumps(snapshots.dump(view))))
+    assert again is not None
     reduced = reduce(store.view("r"), set(), lambda _: b"").view()
     for other in (again, reduced):
         assert (QUESTIONS.of(other).open, WAITS.of(other).open, QUESTIONS.of(other).asked) == (

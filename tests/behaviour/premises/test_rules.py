@@ -16,7 +16,7 @@ import pytest
 import holdfast
 from holdfast import limits
 from holdfast.core.journal import snapshots
-from holdfast.core.journal.fold import fold, rebuild
+from holdfast.core.journal.fold import fold, load
 from holdfast.core.premises.noted_premises import PREMISES
 from holdfast.engine.premises import probes
 from holdfast.engine.premises.probes import signature_of
@@ -362,7 +362,8 @@ class TestKeeping:
         with pytest.raises(holdfast.PremiseMissing):
             begin(store)
         view = fold(store.events("job"))
-        again = rebuild(snapshots.dump(view))
+        again = load(snapshots.dump(view))
+        assert again is not None
         assert PREMISES.of(again) == PREMISES.of(view)
         assert PREMISES.of(again).broken == PREMISES.of(view).broken != {}
 

@@ -227,3 +227,32 @@ def test_a_secret_inside_json_or_a_repr_is_hidden_and_comes_back_so(secret: str,
             raise RuntimeError
     assert places(secret, tmp_path) == []
     assert json.dumps(secret)[1:-1].encode() not in (tmp_path / "s.db-wal").read_bytes()
+
+
+def test_a_declared_secret_belongs_to_the_run_that_records_it(no_secret: None, tmp_path: Path) -> None:
+    """Two runs in one process declare the same value: each names it in its own way, wherever it appears later.
+
+    Seen to fail: the first run's state and results had the second's name, which a process with the first run alone
+    cannot fill in.
+    """
+    store = holdfast.store(tmp_path / "s.db")
+
+    def charge(card: str) -> int:
+        return len(card)
+
+    def program(run: holdfast.Run) -> None:
+        run.options(secrets="card").step("charge", charge, "4111-1111")
+
+    with pytest.raises(RuntimeError), holdfast.run("a", store=store) as first:
+        program(first)
+        other = holdfast.run("b", store=store).open()
+        program(other)
+        first.checkpoint({"card": "4111-1111"})
+        first.model("m", lambda _: {"content": "4111-1111"}, {"messages": []})
+        other.close()
+        raise RuntimeError
+    secrets._declared.clear()
+    secrets._rebuild()
+    with holdfast.run("a", store=store) as first:
+        program(first)
+        assert first.restore({}) == {"card": "4111-1111"}

@@ -12,9 +12,11 @@ import holdfast
 from holdfast.cli.app import app
 from holdfast.cli.relaunch import launch_of
 from holdfast.codec.secrets import filled
+from holdfast.engine.journal import inbox
 from holdfast.mcp.replies import refusal
 from holdfast.model.event_fields import contents_of
 from holdfast.model.secret_text import mask_of
+from holdfast.model.store_rows import inbox_space
 
 MASK = mask_of(NAME)
 
@@ -97,3 +99,33 @@ def test_the_inspector_masks(secret: str) -> None:
     page = ui.environment().from_string("<p>{{ text }}</p>").render(text=f"Bearer {secret}")
     assert secret not in page
     assert "secret ACME_API_KEY" in page
+
+
+@pytest.mark.parametrize(
+    "command", [["show", "r", "--all"], ["show", "r", "--json"], ["log", "r"], ["context", "r"]]
+)
+def test_commands_mask_what_looks_like_a_key(no_secret: None, tmp_path: Path, command: list[str]) -> None:
+    """A key that a tool made is in no environment: it is stored, and never shown whole.
+
+    Planted: shapes are not looked for where text is shown. No other test noticed.
+    """
+    made = "ghp_aB3dE6gH9jK2mN5pQ8sT1vW4xY7zQq77Rr88"
+    store = holdfast.store(tmp_path / "s.db")
+    with pytest.raises(RuntimeError), holdfast.run("r", store=store) as run:
+        assert run.step("make a key", lambda: f"key {made}") == f"key {made}"
+        raise RuntimeError(made)
+    shown = CliRunner().invoke(app, [*command, "--store", str(tmp_path / "s.db")])
+    assert shown.exit_code == 0, shown.output
+    assert made not in shown.output
+
+
+def test_a_letter_to_a_run_is_masked(secret: str, tmp_path: Path) -> None:
+    """Whatever another process posts for the holder; also what its sender has not masked already.
+
+    Planted: ``_written`` keeps it as it is. No other test noticed.
+    """
+    store = holdfast.store(tmp_path / "s.db")
+    inbox.post(store._port, "r", "letter", {"kind": "outcome", "by": f"a person with {secret}"}, at=1.0)
+    (record,) = store._port.scan_records(inbox_space("r"), limit=9)
+    assert MASK in record.body.decode()
+    assert places(secret, tmp_path) == []

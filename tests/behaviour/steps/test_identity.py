@@ -46,6 +46,13 @@ def test_arguments_are_part_of_the_identity(url: str, counter: Counter) -> None:
     assert counter.calls == ["x", "y"]
 
 
+def test_arguments_in_another_order_are_the_same_calls(url: str, counter: Counter) -> None:
+    """Each recorded call answers for its own arguments. Planted: without them in the key, the first call answered for the second."""
+    assert crash(url, lambda run: [run.step("s", counter, v) for v in ("x", "y")]) == ["x", "y"]
+    assert crash(url, lambda run: [run.step("s", counter, v) for v in ("y", "z", "x")]) == ["y", "z", "x"]
+    assert counter.calls == ["x", "y", "z"]
+
+
 def test_positional_and_keyword_arguments_are_the_same(url: str) -> None:
     """Arguments are bound to parameter names, defaults included."""
 

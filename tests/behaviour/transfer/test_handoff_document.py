@@ -301,3 +301,15 @@ def test_what_a_document_cites_is_there_after_compaction(tmp_path: Path) -> None
     cited = [one for part in ("promises", "dependencies", "artifacts") for one in document[part]]
     assert len(cited) == 3
     assert all(set(one["events"]) <= there for one in cited), cited
+
+
+def test_a_step_of_the_name_that_facts_have_is_no_fact(tmp_path: Path) -> None:
+    """Found by fuzzing: a step named "remembered" with a result without a text made every handoff of its run fail."""
+    store = holdfast.store(tmp_path / "a.db")
+    with holdfast.run("giver", store=store) as run:
+        run.step("remembered", lambda: {"amount": 1})
+        run.step("remembered", lambda: {"text": "not a fact"})
+        run.remember("the invoice is due")
+    (lost,) = store.handoff("giver")["left_out"]
+    assert lost["what"] == "fact"
+    assert lost["why"].endswith(": the invoice is due")

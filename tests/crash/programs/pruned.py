@@ -1,4 +1,4 @@
-"""Agents that are pruned while they are killed: ``pruned.py live | store``.
+"""Agents that are pruned while they are killed: ``pruned.py live | store [sealed]``; ``sealed`` in an encrypted store.
 
 ``live``: the holder prunes its own run after every second checkpoint. ``store``: somebody prunes the whole store after
 the run, its fork and a finished one. What they did to the world stands in ``ledger``, a line a payment.
@@ -59,7 +59,9 @@ def work(name: str, rounds: int, retention: holdfast.Retention | None) -> None:
         run.finish([config, state["sum"], state["notes"]])
 
 
-def main(how: str) -> None:
+def main(how: str, *seals: str) -> None:
+    if seals:
+        os.environ["HOLDFAST_KEY"] = "00" * 32
     if how == "live":
         vars(auto_prune)["PRUNE_CHECKPOINTS"] = 1  # after every second
         vars(prune_run)["PRUNE_PAGE_EVENTS"] = 5  # so that a stretch takes several writes
@@ -75,4 +77,4 @@ def main(how: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

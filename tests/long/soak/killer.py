@@ -1,186 +1,263 @@
-"""Starts the workers, submits runs, kills a worker every second, restarts the server; then waits until all has ended."""
+"""One store's soak: starts the workers, submits runs, and disturbs both; then waits until all has ended.
+
+Every choice comes from the seed: who is killed or stopped and when, what is forked, rewound, pruned or exported, when
+the disk is full or the server away, whose clock is wrong. What a seed cannot decide is how fast the machine is.
+"""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from tests.support.postgres.server import Server
+from tests.long.soak.places import LEASE_S, Place
 
 import holdfast
 
 ROOT: Final = Path(__file__).parents[3]
 AGENTS: Final = Path(__file__).with_name("agents.py")
-WORKERS: Final = 3
-CONCURRENCY: Final = 6
-LEASE_S: Final = 3
-_HOLDFAST: Final = "from holdfast.cli import main; main()"
-_AWAY: Final = ("refused", "starting up", "shutting down", "closed the connection", "not yet accepting")
+WORKERS: Final = 2
+CONCURRENCY: Final = 4
 _LOOK_S: Final = 0.05
-_HEAR_S: Final = 60
-_STAND_STILL: Final = frozenset({"in_doubt", "failed", "diverged", "cancelled", "finished"})
+_SHIFTS_S: Final = (0, 0, 0, 0, 90, -40, 3_600)
+STAND_STILL: Final = frozenset({"in_doubt", "failed", "diverged", "cancelled", "finished"})
 
 
 class Plan(NamedTuple):
-    """How long, how many runs, how often something is killed, and how often the server is restarted meanwhile."""
+    """How long, how many runs, how often something happens, and how long the runs may take after that."""
 
-    place: Path
-    url: str
-    server: Server | None
+    place: Place
     seconds: float
     runs: int
-    kill_every_s: float
-    restarts: int
+    every_s: float
     wait_s: float
     seed: int
 
 
 class Course(NamedTuple):
-    """What happened."""
+    """What was done, how often, and what was refused with which error of Holdfast's."""
 
-    kills: int
-    restarts: int
-    took_s: float
+    done: Counter[str]
+    refused: Counter[str]
     in_time: bool
-    """Whether all runs came to stand still before the patience of the director ended."""
-    turned_away: int
-    """Workers that were started while the server was away, said so, and ended."""
+    took_s: float
     exits: list[int]
-    """How the other workers ended when they were told to, or by themselves."""
-
-
-class Hand(NamedTuple):
-    """A worker, and where it tells what it does."""
-
-    process: subprocess.Popen[bytes]
-    log: Path
 
 
 class Crew:
     """The worker processes; what they print lies in the place."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, chance: Random, done: Counter[str]) -> None:
+        self._plan, self._chance, self._done = plan, chance, done
         self._started = 0
-        self.turned_away = 0
-        self.unbidden: list[int] = []
+        self.ended: list[int] = []
+        """How workers ended that nobody had told to."""
         self.all = [self._start() for _ in range(WORKERS)]
 
-    def _start(self) -> "Hand":
+    def _start(self) -> subprocess.Popen[bytes]:
         self._started += 1
-        log = self._plan.place / f"worker-{self._started}.log"
-        command = [sys.executable, "-c", _HOLDFAST, "worker", str(AGENTS), "--json"]
-        command += ["--store", self._plan.url, "--concurrency", str(CONCURRENCY)]
-        with log.open("wb") as output:
-            process = subprocess.Popen(
+        place = self._plan.place
+        shift_s = self._chance.choice(_SHIFTS_S)
+        self._done["clock jumps"] += shift_s != 0
+        command = [sys.executable, "-m", "tests.long.soak.worker", "worker", str(AGENTS), "--json"]
+        command += ["--store", place.url, "--concurrency", str(CONCURRENCY)]
+        own = {"SOAK_PLACE": str(place.path), "SOAK_SHIFT_S": str(shift_s), "PYTHONPATH": _path()}
+        with (place.path / f"worker-{self._started}.log").open("wb") as output:
+            return subprocess.Popen(
                 command,
-                cwd=self._plan.place,
-                env={**os.environ, "SOAK_PLACE": str(self._plan.place), "PYTHONPATH": _path()},
+                cwd=place.path,
+                env={**os.environ, **own},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
             )
-        return Hand(process, log)
 
-    def kill(self, number: int) -> None:
+    def kill(self) -> None:
         """SIGKILL, and another one in its place."""
-        self.all[number].process.kill()
-        self.all[number].process.wait()
+        number = self._chance.randrange(WORKERS)
+        self.all[number].kill()
+        self.all[number].wait()
+        self._done["kills"] += 1
         self.all[number] = self._start()
 
+    def stop(self) -> None:
+        """SIGSTOP for longer than a lease, so that the other one takes its runs; then it goes on, too late."""
+        process = self.all[self._chance.randrange(WORKERS)]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(LEASE_S * self._chance.uniform(1.2, 2))
+        process.send_signal(signal.SIGCONT)
+        self._done["stops"] += 1
+
     def keep_up(self) -> None:
-        """Replace those that ended by themselves."""
-        for number, (process, log) in enumerate(self.all):
-            if (code := process.poll()) is None:
-                continue
-            told = log.read_text(errors="replace")
-            if code == 1 and '"event"' not in told and any(words in told for words in _AWAY):
-                self.turned_away += 1
-            else:
-                self.unbidden.append(code)
-            self.all[number] = self._start()
+        """Replace those that ended by themselves: without its store, a worker says so and ends."""
+        for number, process in enumerate(self.all):
+            if (code := process.poll()) is not None:
+                self.ended.append(code)
+                self.all[number] = self._start()
 
     def drain(self) -> list[int]:
-        """Tell all to end, once they can hear it; how they did."""
-        deadline = time.monotonic() + _HEAR_S
-        while not all('"started"' in log.read_text(errors="replace") for _, log in self.all):
-            assert time.monotonic() < deadline, "a worker does not start"
-            time.sleep(_LOOK_S)
-        for process, _ in self.all:
+        """Tell all to end; how they did."""
+        for process in self.all:
             process.terminate()
-        return [process.wait(60) for process, _ in self.all]
+        return [process.wait(120) for process in self.all]
 
     def end(self) -> None:
-        for process, _ in self.all:
+        for process in self.all:
             if process.poll() is None:
                 process.kill()
                 process.wait()
 
 
 def _path() -> str:
-    return os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    return os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+
+
+class People:
+    """What people do to runs meanwhile. An error of Holdfast's is an answer; any other ends the soak."""
+
+    def __init__(self, plan: Plan, chance: Random, done: Counter[str]) -> None:
+        self._store = holdfast.store(plan.place.url)
+        self._plan, self._chance, self._done = plan, chance, done
+        self.refused: Counter[str] = Counter()
+        self._copies = 0
+
+    def attempt(self, name: str, act: Callable[[], object]) -> None:
+        """Do it, and count it."""
+        try:
+            if act() is not False:
+                self._done[name] += 1
+        except holdfast.HoldfastError as error:
+            self.refused[f"{name}: {type(error).__name__}"] += 1
+
+    def submit(self, number: int) -> None:
+        kind = ("soak", "clerk")[number % 2]
+        self._store.submit(kind, f"{kind}-{number}", {"number": number})
+
+    def answer(self) -> object:
+        """All that is asked for."""
+        found = self._store.questions()
+        for asked in found:
+            self._store.answer(asked.run, "a")
+        return bool(found)
+
+    def fork(self) -> None:
+        """From a random event of a random run; it goes on as a run of its own."""
+        run, seq = self._somewhere()
+        self._copies += 1
+        self.call_up(self._store.fork(f"{run}@#{seq}", as_=f"fork-{self._copies}").run)
+
+    def rewind(self) -> None:
+        run, seq = self._somewhere()
+        self._store.rewind(f"{run}@#{seq}")
+        self.call_up(run)
+
+    def prune(self) -> None:
+        self._store.prune()
+
+    def export(self) -> None:
+        """And bring it in again, under another name."""
+        run, _ = self._somewhere()
+        self._copies += 1
+        file = self._plan.place.path / f"{self._copies}.holdfast"
+        self._store.export(run, file)
+        self.call_up(self._store.import_(file, as_=f"import-{self._copies}").run)
+
+    def _somewhere(self) -> tuple[str, int]:
+        runs = sorted(info.run for info in self._store.runs() if "/" not in info.run and info.head > 3)
+        if not runs:
+            raise holdfast.Misuse(problem="there is no run yet", advice="")
+        run = self._chance.choice(runs)
+        return run, self._chance.choice(self._store.events(run, whole=True)).seq
+
+    def call_up(self, run: str) -> None:
+        self._store._port.call_up(run, at=time.time())
+
+    def statuses(self) -> dict[str, str]:
+        return {info.run: info.status for info in self._store.runs()}
+
+    def close(self) -> None:
+        self._store.close()
 
 
 def conduct(plan: Plan, tell: Callable[[str], None]) -> Course:
-    """The whole soak. A worker that ended by itself is an exit in the answer."""
-    chance = Random(plan.seed)
+    """The whole soak of one store."""
+    chance, done = Random(f"{plan.seed} {plan.place.kind}"), Counter[str]()
     began = time.monotonic()
-    store = holdfast.store(plan.url)
-    crew = Crew(plan)
-    kills = restarts = submitted = 0
+    people = People(plan, chance, done)
+    crew = Crew(plan, chance, done)
+    acts: dict[str, Callable[[], object]] = {
+        "forks": people.fork,
+        "rewinds": people.rewind,
+        "prunes": people.prune,
+        "exports": people.export,
+    }
+    submitted, turn = 0, 0
+    below = threading.Thread()
     try:
         while (passed := time.monotonic() - began) < plan.seconds:
             due = min(plan.runs, int(plan.runs * passed / (plan.seconds * 0.8)) + 1)
-            while submitted < due:
-                store.submit("soak", f"soak-{submitted}", {"number": submitted})
-                submitted += 1
-            if passed >= (kills + 1) * plan.kill_every_s:
-                crew.kill(chance.randrange(WORKERS))
-                kills += 1
-            if plan.server is not None and passed >= plan.seconds * (restarts + 1) / (plan.restarts + 1):
-                tell(f"{passed:.0f} s: the server is restarted")
-                plan.server.stop("immediate")
-                time.sleep(chance.uniform(0, 2))
-                plan.server.start()
-                restarts += 1
+            if submitted < due:
+                before = done["runs"]
+                people.attempt("runs", lambda: people.submit(submitted))  # noqa: B023 - called at once
+                submitted += done["runs"] - before
+            if passed >= (turn + 1) * plan.every_s:
+                turn += 1
+                what = chance.choice(["kill", "kill", "kill", "stop", "below", *acts])
+                if what == "kill":
+                    crew.kill()
+                elif what == "stop":
+                    crew.stop()
+                elif what != "below":
+                    people.attempt(what, acts[what])
+                elif not below.is_alive():
+                    done[plan.place.disturbances] += 1
+                    below = threading.Thread(target=plan.place.disturb, args=(Random(chance.random()),))
+                    below.start()
+                people.attempt("answers", people.answer)
             crew.keep_up()
             time.sleep(_LOOK_S)
-        tell(f"{kills} kills, {restarts} restarts; waiting for the runs to come to their end")
-        in_time = _until_still(store, plan, crew)
-        took_s = time.monotonic() - began
-        return Course(kills, restarts, took_s, in_time, crew.turned_away, [*crew.unbidden, *crew.drain()])
+        if below.ident is not None:
+            below.join()
+        tell(f"{plan.place.kind}: {dict(done)}; waiting for the runs to come to their end")
+        in_time = _until_still(people, plan, crew)
+        return Course(done, people.refused, in_time, time.monotonic() - began, [*crew.ended, *crew.drain()])
     finally:
         crew.end()
-        store.close()
+        people.close()
 
 
-def _until_still(store: holdfast.Store, plan: Plan, crew: Crew) -> bool:
+def _until_still(people: People, plan: Plan, crew: Crew) -> bool:
     deadline = time.monotonic() + plan.wait_s
     while time.monotonic() < deadline:
-        with suppress(holdfast.StoreError):
-            known = {info.run: info.status for info in store.runs()}
-            parents = [known.get(f"soak-{number}") for number in range(plan.runs)]
-            if all(status in _STAND_STILL for status in parents):
-                return True
-            # A child in doubt holds its parent up, and that is as it should be.
-            waiting = [
-                number
-                for number, status in enumerate(parents)
-                if status not in _STAND_STILL
-                and known.get(f"soak-{number}/part") not in {"in_doubt", "failed"}
-            ]
-            if not waiting:
-                return True
+        people.attempt("answers", people.answer)
+        found: dict[str, Any] = {}
+        people.attempt("looks", lambda: found.update(people.statuses()))  # noqa: B023 - called at once
+        # A full disk fails a run that cannot write an intent; a person starts it again when there is room.
+        for run in [run for run, status in found.items() if status == "failed"]:
+            people.attempt("failed runs called up", lambda: people.call_up(run))  # noqa: B023 - at once
+        if (
+            found
+            and "failed" not in found.values()
+            and not [run for run in found if not is_still(run, found)]
+        ):
+            return True
         crew.keep_up()
-        time.sleep(0.2)
+        time.sleep(0.5)
     return False
 
 
-def signal_name(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit {code}"
+def is_still(run: str, statuses: dict[str, str]) -> bool:
+    """Whether a run has come to its end, or waits for a person, or for a child that does.
+
+    A branch that a rewind has kept waits for somebody who enters it.
+    """
+    if statuses[run] in STAND_STILL or "~" in run:
+        return True
+    below = [status for name, status in statuses.items() if name.startswith(f"{run}/")]
+    return statuses[run] in {"parked", "queued"} and any(status in {"in_doubt", "failed"} for status in below)

@@ -7,7 +7,16 @@ import json
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
-    "refusal", "stall", "cut", "bad_json", "bad_line", "empty", "error_body", "error_event", "wrong_type"
+    "refusal",
+    "stall",
+    "cut",
+    "bad_json",
+    "bad_line",
+    "empty",
+    "error_body",
+    "error_event",
+    "wrong_type",
+    "altered",
 ]
 
 
@@ -130,6 +139,11 @@ def error_body(message: str = "upstream is overloaded") -> Fault:
 def error_event(*, after: int = 0, message: str = "The server had an error") -> Fault:
     """A stream that says in its middle that it failed."""
     return Fault("error_event", after=after, body=_error(message, "server_error"))
+
+
+def altered(name: str) -> Fault:
+    """A kind of ``fault_catalogue``: the good answer, changed on its way to the socket."""
+    return Fault("altered", how=name)
 
 
 def wrong_type() -> Fault:

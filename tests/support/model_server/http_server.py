@@ -18,6 +18,7 @@ from typing import Any, Final
 from tests.support.model_server import frames as wire
 from tests.support.model_server.apis import Api, api_of, is_embedding
 from tests.support.model_server.endpoints import lobby
+from tests.support.model_server.fault_catalogue import Outgoing, altered, rendered
 from tests.support.model_server.faults import Fault, bad_request, unknown_model
 from tests.support.model_server.frames import Frame
 from tests.support.model_server.messages import told_events
@@ -134,7 +135,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.kind == "refusal":
             self._refuse(fault)
             return "refused", fault.status
-        if fault is not None:
+        if fault is not None and fault.kind != "altered":
             self._before_headers(fault._replace(after=None))
             self._garbled(fault)
             return "finished", 200
@@ -185,6 +186,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None:
             self._before_headers(fault)
         stream = answer is not None and answer.asked.stream
+        if fault is not None and fault.kind == "altered":
+            self._altered(fault.how, tuple(frame.data for frame in frames), api if stream else None)
+            return
         if fault is not None and fault.kind in {"error_body", "bad_json", "wrong_type"}:
             self._garbled(fault)
             return
@@ -277,6 +281,26 @@ class Handler(BaseHTTPRequestHandler):
         kind = "text/html" if fault.kind == "wrong_type" else "application/json"
         self._head(200, kind, len(data))
         self.wfile.write(data)
+
+    def _altered(self, name: str, pieces: tuple[bytes, ...], api: Api | None) -> None:
+        """Send an answer as a kind of the catalogue has it. ``api`` is that of a stream. The connection ends with it."""
+        kind = "application/json" if api is None else api.content_type
+        good = Outgoing(
+            pieces, api is not None, headers=(("content-type", kind),), path=self.path, key=self._key()
+        )
+        self.close_connection = True
+        for part in rendered(altered(name, good)):
+            if isinstance(part, float):
+                self._pause(part)
+            elif isinstance(part, str):
+                self._hang_up(Fault("cut", how=part))
+            else:
+                self.wfile.write(part)
+
+    def _key(self) -> str:
+        """The key of the request, wherever its protocol has it."""
+        names = ("authorization", "x-api-key", "x-goog-api-key")
+        return next((told for name in names if (told := self.headers.get(name))), "").removeprefix("Bearer ")
 
     def _in_stream(self, fault: Fault | None, frame: Frame, tokens: int, size: int, api: Api) -> Fault | None:
         """Strike before this frame of a stream, if it is time; what is left of the fault afterwards."""

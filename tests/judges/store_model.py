@@ -1,14 +1,16 @@
-"""A store driven at random against a plain model of what the port says. Reopening is a step like any other."""
+"""A store driven at random against a plain model of what the port says: dicts, and no store of ours.
+
+Two handles are open on the same data, and take turns; reopening is a step like any other. Every verb of the port that reads or
+writes runs, events, blobs, leases, the queue and records is a step or a check; not the index, ``probe``, and what needs damage.
+"""
 
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.support.examples import examples
 
 from holdfast.model.events import Event
 from holdfast.model.store_rows import (
@@ -24,9 +26,7 @@ from holdfast.model.store_rows import (
     RunSize,
     inbox_space,
 )
-from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
-from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.store_rules.builders import a_run, an_event
 
 RUNS = st.sampled_from(["a", "a/b", "b", "ü"])
@@ -34,6 +34,7 @@ KEYS = st.sampled_from(["k", "k1", "l", "é"])
 ADDRESSES = st.sampled_from([f"{number:02x}" * 32 for number in range(4)])
 TIMES = st.integers(0, 50).map(float)
 BODIES = st.binary(max_size=20)
+AGENTS = st.sampled_from(["auditor", "clerk"])
 OFFSETS = st.sampled_from([0, 0, 0, 0, -1, 1])
 """How far a caller is off: mostly not at all."""
 
@@ -41,12 +42,21 @@ OFFSETS = st.sampled_from([0, 0, 0, 0, -1, 1])
 class Model(RuleBasedStateMachine):
     """The same calls to a store and to dicts; every answer must agree, and so must all that can be read."""
 
-    make: Callable[[Path], StorePort]
+    def __init__(
+        self,
+        make: Callable[[Path], StorePort],
+        event_bytes: Callable[[Event], int],
+        blob_bytes: Callable[[str, bytes], int],
+    ) -> None:
+        """``make`` opens the store of a directory; the others say what an event and a content take in it."""
+        super().__init__()
+        self.make, self.event_bytes, self.blob_bytes = make, event_bytes, blob_bytes
 
     @initialize()
     def begin(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
-        self.store = type(self).make(Path(self.directory.name))
+        self.store = self.make(Path(self.directory.name))
+        self.other = self.make(Path(self.directory.name))
         self.runs: dict[str, RunRow] = {}
         self.events: dict[str, list[Event]] = {}
         self.fences: dict[str, int] = {}
@@ -56,6 +66,7 @@ class Model(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "store"):
             self.store.close()
+            self.other.close()
             self.directory.cleanup()
 
     # -- steps -----------------------------------------------------------------------------------------------
@@ -63,7 +74,11 @@ class Model(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = type(self).make(Path(self.directory.name))
+        self.store = self.make(Path(self.directory.name))
+
+    @rule()
+    def take_the_other_handle(self) -> None:
+        self.store, self.other = self.other, self.store
 
     @rule()
     def sync(self) -> None:
@@ -76,12 +91,23 @@ class Model(RuleBasedStateMachine):
         origin=st.none() | RUNS,
         origin_seq=st.sampled_from([0, 0, 3]),
         off=OFFSETS,
+        queue=st.just(("", None)) | st.tuples(AGENTS, st.none() | TIMES),
     )
     def create_run(
-        self, run: str, at: float, body: bytes, origin: str | None, origin_seq: int, off: int
+        self,
+        run: str,
+        at: float,
+        body: bytes,
+        origin: str | None,
+        origin_seq: int,
+        off: int,
+        queue: tuple[str, float | None],
     ) -> None:
         parent = None if origin is None else self.runs.get(origin)
-        row = a_run(run, created_at=at, body=body, origin=origin, origin_seq=origin_seq if origin else 0)
+        agent, due_at = queue
+        row = a_run(
+            run, created_at=at, body=body, origin=origin, origin_seq=origin_seq if origin else 0, agent=agent, due_at=due_at
+        )  # fmt: skip
         revision = (parent.revision if parent else 1) + off
         agrees = run not in self.runs and (origin is None or (parent is not None and off == 0))
         assert self.store.create_run(row, origin_revision=revision) == agrees
@@ -292,6 +318,47 @@ class Model(RuleBasedStateMachine):
         if row and agrees:
             self.runs[run] = row._replace(lease=Lease(fence))
 
+    @rule(agents=st.sets(AGENTS, min_size=1), at=TIMES, limit=st.integers(1, 3))
+    def claim(self, agents: set[str], at: float, limit: int) -> None:
+        """Of runs that are due equally long, any may come first."""
+        due = [
+            row
+            for row in self.runs.values()
+            if row.agent in agents and not row.lease.owner and row.due_at is not None and row.due_at <= at
+        ]
+        claimed = self.store.claim(sorted(agents), at=at, lease_s=9.0, limit=limit)
+        expected = sorted(row.due_at for row in due if row.due_at is not None)[:limit]
+        assert [row.due_at for row in claimed] == expected
+        assert len({row.run for row in claimed}) == len(claimed)
+        for row in claimed:
+            before = self.runs[row.run]
+            assert before in due
+            lease = Lease(before.lease.fence + 1, self.store.owner, 0, at, at, 9.0)
+            assert row == before._replace(lease=lease)
+            self.runs[row.run] = row
+
+    @rule(run=RUNS, off=OFFSETS, due_at=st.none() | TIMES)
+    def set_due(self, run: str, off: int, due_at: float | None) -> None:
+        row = self.runs.get(run)
+        agrees = row is not None and off == 0 and bool(row.lease.owner)
+        fence = (row.lease.fence if row else 0) + off
+        assert self.store.set_due(run, fence=fence, due_at=due_at) == agrees
+        if row and agrees:
+            self.runs[run] = row._replace(due_at=due_at)
+
+    @rule(run=RUNS, at=TIMES)
+    def call_up(self, run: str, at: float) -> None:
+        row = self.runs.get(run)
+        agrees = row is not None and bool(row.agent)
+        assert self.store.call_up(run, at=at) == agrees
+        if row and agrees:
+            self.runs[run] = row._replace(due_at=at if row.due_at is None else min(at, row.due_at))
+
+    @rule(run=RUNS)
+    def accept_loss(self, run: str) -> None:
+        if run in self.runs:
+            assert self.store.accept_loss(run) == 0
+
     @rule(run=RUNS, key=KEYS, off=OFFSETS, body=BODIES, synced=st.booleans())
     def put_record(self, run: str, key: str, off: int, body: bytes, synced: bool) -> None:
         space = inbox_space(run)
@@ -323,19 +390,42 @@ class Model(RuleBasedStateMachine):
             assert self.store.find_run(run) == self.runs.get(run)
             own = self.events.get(run, [])
             assert self.store.read_events(run, limit=2000) == own
-            assert self.store.measure(run) == RunSize(len(own), sum(len(event.body) for event in own))
+            assert self.store.measure(run) == RunSize(len(own), sum(map(self.event_bytes, own)))
+            forks = sorted(row for row in self.runs.values() if row.origin == run)
+            assert self.store.list_forks(run, limit=10) == forks
+        by_id = sorted(self.runs.values())
+        held = [row for row in by_id if row.agent and row.lease.owner]
+        assert self.store.list_held(["auditor", "clerk"], limit=10) == held
+        assert (
+            self.store.list_held(["clerk"], after="a", limit=1)
+            == [row for row in held if row.agent == "clerk" and row.run > "a"][:1]
+        )
+        assert self.store.list_runs(limit=10, prefix="a") == [row for row in rows if row.run[0] == "a"]
+        for place, row in enumerate(rows[:2]):
+            assert self.store.list_runs(limit=1, before=row) == rows[place + 1 : place + 2]
 
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
     def blobs_and_records_agree(self) -> None:
         contents = {address: data for address, (_, data) in self.blobs.items()}
         assert self.store.get_blobs([f"{number:02x}" * 32 for number in range(4)]) == contents
-        infos = [BlobInfo(a, len(data), touched) for a, (touched, data) in sorted(self.blobs.items())]
-        assert self.store.scan_blobs(limit=9) == infos
+        infos = [
+            BlobInfo(self.store.blob_name(address), self.blob_bytes(address, data), touched)
+            for address, (touched, data) in self.blobs.items()
+        ]
+        assert self.store.scan_blobs(limit=9) == sorted(infos)
         for run in ("a", "a/b", "b", "ü"):
             space = inbox_space(run)
             expected = [record for (where, _), record in sorted(self.records.items()) if where == space]
             assert self.store.scan_records(space, limit=100) == expected
+            assert (
+                self.store.scan_records(space, after="k", limit=1) == [r for r in expected if r.key > "k"][:1]
+            )
+            assert self.store.scan_records(space, prefix="k", limit=9) == [
+                r for r in expected if r.key[0] == "k"
+            ]
+            for key in ("k", "é"):
+                assert self.store.get_record(space, key) == self.records.get((space, key))
 
     @precondition(lambda self: hasattr(self, "store"))
     @invariant()
@@ -349,19 +439,3 @@ class Model(RuleBasedStateMachine):
         assert self.store.wait(cursors, timeout_s=0.0) == frozenset()
         behind = {run: cursor._replace(letters=cursor.letters + 1) for run, cursor in cursors.items()}
         assert self.store.wait(behind, timeout_s=0.0) == frozenset(cursors)
-
-
-class SqliteModel(Model):
-    make = staticmethod(lambda directory: SqliteStore(directory / "x.db"))
-
-
-class MemoryModel(Model):
-    make = staticmethod(lambda directory: MemoryStore(str(directory)))
-
-
-_SETTINGS = {"deadline": None, "stateful_step_count": 40, "suppress_health_check": [HealthCheck.too_slow]}
-
-TestSqlite = SqliteModel.TestCase
-TestSqlite.settings = settings(max_examples=examples(60), **_SETTINGS)  # type: ignore[arg-type]
-TestMemory = MemoryModel.TestCase
-TestMemory.settings = settings(max_examples=examples(100), **_SETTINGS)  # type: ignore[arg-type]
