@@ -34,7 +34,7 @@ SUBJECTS = (
     "memory",
     "memory_quality",
 )
-"""What is measured where nobody asks for something. Beside other people's libraries: peers, langgraph, openai_agents, pydantic_ai, crewai, mcp."""
+"""What is measured where nobody asks for something. Beside other people's libraries: sqlite_saver, langgraph, openai_agents, pydantic_ai, crewai, mcp."""
 _MODULES = {"mcp": "mcp_server"}
 """A module is loaded when it is asked for: what one needs, another's environment may not have."""
 

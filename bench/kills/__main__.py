@@ -5,6 +5,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
+from tests.support import results
 
 from bench.kills.director import Calm, Plan, calm_run, killed_run
 from bench.kills.witnesses import Loss, Verdict
@@ -19,10 +21,11 @@ from bench.kills.witnesses import Loss, Verdict
 BAR: Final = 0.01
 """The part of all streamed tokens that may be lost."""
 _NOTHING_OF: Final = ("finished_calls_lost", "effects_twice", "effects_missing", "answers_changed")
+_KEPT: Final = ("kills", "runs", *_NOTHING_OF, "streamed_tokens", "lost_tokens")
 
 
 def main() -> int:
-    options = _options()
+    options, began = _options(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-kills-") as place:
         print("a calm run …", file=sys.stderr, flush=True)
         calm = calm_run(Path(place) / "calm", options.calls)
@@ -33,6 +36,10 @@ def main() -> int:
         print()
     else:
         _show(facts)
+    counts = {name.replace("_", " "): facts[name] for name in _KEPT} | {
+        "part lost": f"{facts['lost_part']:.2%}"
+    }
+    results.save(options.results, counts, seconds=time.monotonic() - began, passed=facts["passes"])
     return 0 if facts["passes"] else 1
 
 
@@ -45,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=16, help="runs at a time: they mostly wait")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="all figures, and every kill, as JSON")
+    results.add_option(parser)
     return parser.parse_args()
 
 

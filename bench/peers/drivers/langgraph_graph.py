@@ -1,0 +1,85 @@
+"""LangGraph: a graph of one node that loops, with its own savers and ``durability="sync"``, the strictest mode.
+
+``graph.invoke(None, config)`` goes on after a kill, as its documentation gives it; a branch is ``update_state`` on an older checkpoint.
+"""
+
+import asyncio
+import operator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+from bench.peers.task import STEPS, text_of, work
+
+
+class State(TypedDict):
+    messages: Annotated[list[dict[str, str]], operator.add]
+
+
+def _graph(node: Any, steps: int, saver: Any) -> Any:
+    builder: Any = StateGraph(State)
+    builder.add_node("work", node)
+    builder.add_edge(START, "work")
+    builder.add_conditional_edges("work", lambda state: "work" if len(state["messages"]) < steps else END)
+    return builder.compile(checkpointer=saver)
+
+
+def _act(state: State) -> dict[str, Any]:
+    return {"messages": [{"role": "assistant", "content": work(len(state["messages"]))}]}
+
+
+def _saver(place: Path, url: str) -> Any:
+    if url:
+        from langgraph.checkpoint.postgres import PostgresSaver
+
+        return PostgresSaver.from_conn_string(url)
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    return SqliteSaver.from_conn_string(str(place / "langgraph.db"))
+
+
+def agent(place: Path, url: str) -> None:
+    with _saver(place, url) as saver:
+        if url:
+            saver.setup()
+        graph = _graph(_act, STEPS + 1, saver)
+        config: Any = {"configurable": {"thread_id": "agent"}, "recursion_limit": STEPS + 10}
+        begun = saver.get_tuple(config) is not None
+        graph.invoke(None if begun else {"messages": []}, config, durability="sync")
+
+
+def fork(place: Path, url: str, at: int) -> None:
+    with _saver(place, url) as saver:
+        graph = _graph(_act, STEPS + 1, saver)
+        config: Any = {"configurable": {"thread_id": "agent"}}
+        history = graph.get_state_history(config, filter={"step": at}, limit=1)
+        found = next(iter(history))
+        graph.update_state(found.config, {"messages": []})
+
+
+def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+    async def act(state: State) -> dict[str, Any]:
+        return {"messages": [{"role": "assistant", "content": text_of(len(state["messages"]))}]}
+
+    async def all_of_them() -> None:
+        if url:
+            from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+
+            opened: Any = AsyncPostgresSaver.from_conn_string(url)
+        else:
+            from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+            opened = AsyncSqliteSaver.from_conn_string(str(place / "langgraph.db"))
+        async with opened as saver:
+            await saver.setup()
+            graph = _graph(act, steps, saver)
+            configs: list[Any] = [
+                {"configurable": {"thread_id": f"agent-{number}"}, "recursion_limit": steps + 10}
+                for number in range(agents)
+            ]
+            await asyncio.gather(
+                *(graph.ainvoke({"messages": []}, config, durability="sync") for config in configs)
+            )
+
+    asyncio.run(all_of_them())
