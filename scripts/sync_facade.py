@@ -21,7 +21,13 @@ WORDS: Final = (
     ("async def ", "def "),
     ("async with", "with"),
     (" A plain function runs in a thread.", ""),
+    (
+        "from holdfast.engine.steps.step import step\n",
+        "from holdfast.engine.steps.plain_step import step_here\n",
+    ),
 )
+STEP: Final = re.compile(r"drive\(step\(self\._held, BLOCKING, ([^()]*)\)\)")
+"""A step is the only call that has a way of its own in a thread that waits: the one without coroutines."""
 
 
 def sync_of(source: str) -> str:
@@ -29,6 +35,7 @@ def sync_of(source: str) -> str:
     text = _with_await_driven(_without_awaitables(source))
     for word, instead in WORDS:
         text = text.replace(word, instead)
+    text = STEP.sub(r"step_here(self._held, \1)", text)
     return re.sub(r"\bAsync(?=[A-Z])", "", text)
 
 
