@@ -20,8 +20,14 @@ ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready .venv-clients/.r
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes, and pytest rewrites its own.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The contract over a second DynamoDB of somebody else's making: the first one is enough for every change.
-SECOND_OPINION := tests/contract/test_dynamodb.py::TestSecondOpinion
+# The contract over a second DynamoDB of another maker, and over an encrypted store in the first one: `make crash` has them. For
+# every change, DynamoDB in the clear and encryption over three other stores are enough: seals know only the port.
+OF_CRASH := tests/contract/test_dynamodb.py::TestSecondOpinion tests/contract/test_encrypted_stores.py::TestEncryptedDynamoStore
+
+# What judges the promises keeps its counts in docs/results, and docs/guarantees.md is made of them. `make test` keeps its own
+# only when asked, RESULTS=1: a run before each change would change these files each time.
+GUARANTEES := $(BIN)/python -m scripts.guarantees
+KEPT = $(if $(RESULTS),HOLDFAST_TEST_RESULTS=docs/results/$(1).json)
 
 # The oldest client that is supported, and the newest of each major version.
 OPENAI_floor := openai==1.40.0 httpx<0.28
@@ -29,7 +35,8 @@ OPENAI_1 := openai==1.109.1
 OPENAI_2 := openai==2.54.0
 OPENAI_3 := openai==3.49.0
 
-.PHONY: help demo quick test test-claude-agent-sdk test-openai-matrix test-agent-framework test-googleadk test-smolagents test-llamaindex test-ray test-strands test-ui picture e2e packages check format bench bench-counts bench-frameworks bench-peers bench-recovery bench-ui kills soak table crash faults edits crossings simulate mutants clean
+# Each target that is a word: none of them is a file.
+.PHONY: $(shell grep -oE '^[a-z][a-z-]*:' $(firstword $(MAKEFILE_LIST)) | tr -d :)
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -42,9 +49,10 @@ quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, 
 	HOLDFAST_TEST_STORE=memory HOLDFAST_TEST_EXAMPLES=0.05 $(PYTEST) -q -m "not slow" tests/unit tests/behaviour tests/architecture tests/property
 
 test: $(ENVIRONMENTS) check /usr/sbin/pgbouncer  ## everything that must hold before a change lands: ten minutes
-	$(PYTEST) --ignore tests/architecture --deselect $(SECOND_OPINION) tests
-	HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
-	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/clients
+	@echo "the tests: collecting them takes half a minute, running them about ten minutes on two idle cores"
+	$(call KEPT,test) HOLDFAST_TEST_EXAMPLES=0.6 $(PYTEST) --ignore tests/architecture $(addprefix --deselect ,$(OF_CRASH)) tests
+	$(call KEPT,test.crewai) HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai tests/mcp  # with mcp 1.x
+	$(call KEPT,test.clients) HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/clients
 
 test-openai-matrix: $(addprefix test-openai-,floor 1 2 3)  ## the adapters with every client that is supported: openai 1.40, 1.x, 2.x, 3.x
 
@@ -86,37 +94,81 @@ PYTHONS ?= $(shell for one in python3.11 python3.12 python3.13; do $$one -c pass
 packages:  ## wheels and source distributions, installed and tried in empty environments, every extra: a quarter of an hour
 	$(PYTHON) scripts/try_packages.py --python $(PYTHONS)
 
-check: .venv/.dev  ## style, types and the house rules
+docs: .venv-docs/.ready  ## the site, in build/site: a minute
+	.venv-docs/bin/python -m scripts.site.stage build/docs
+	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees build/docs build/site
+
+newcomer:  ## plays a newcomer: an empty environment, the wheel of this tree, every block of the Start pages
+	$(PYTHON) scripts/newcomer.py
+
+check: .venv/.dev .venv/.typed  ## style, types and the house rules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	@echo "mypy: a minute or two the first time, then seconds: it keeps what it found in .mypy_cache"
 	$(BIN)/mypy
-	$(BIN)/basedpyright --level error
 	$(BIN)/python -m pytest -q tests/architecture
+
+# basedpyright keeps nothing: without a change of what it reads, its last verdict stands.
+.venv/.typed: .venv/.dev pyproject.toml tests/architecture/typed_api.py $(shell find src -name '*.py' -o -name '*.pyi')
+	@echo "basedpyright: a minute; it runs again when something in src has changed"
+	$(BIN)/basedpyright --level error
+	@touch $@
 
 format: .venv/.dev  ## bring the sources into shape
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 crash: $(ENVIRONMENTS)  ## what make test samples, whole: every place of every walk, behaviour on every store, every pair of stores, a second DynamoDB
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_TEST_STORE=all $(PYTEST) tests/crash tests/adapters tests/behaviour $(SECOND_OPINION)
-	HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai/test_kills.py
+	HOLDFAST_TEST_RESULTS=docs/results/crash.json HOLDFAST_CRASH_EVERY=1 HOLDFAST_TEST_STORE=all HOLDFAST_TEST_EXAMPLES=2 $(PYTEST) tests/crash tests/adapters tests/behaviour tests/property $(OF_CRASH)
+	HOLDFAST_TEST_RESULTS=docs/results/crash.crewai.json HOLDFAST_CRASH_EVERY=1 HOLDFAST_CREWAI=1 $(IN_MEMORY) .venv-crewai/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/adapters/crewai/test_kills.py
+	$(GUARANTEES)
 
 faults: .venv/.dev  ## 2,600 schedules of failing disks, kills and power cuts, from seeds: ten minutes
-	$(BIN)/python -m tests.faults --seeds 0:2600
+	$(BIN)/python -m tests.faults --seeds 0:2600 --results docs/results/faults.json
+	$(GUARANTEES)
 
 edits: .venv/.dev  ## 2,000 programs that are killed and edited, from seeds: no effect twice, none left out; some minutes
-	$(BIN)/python -m tests.property.edited_programs --seeds 0:2000
+	$(BIN)/python -m tests.property.edited_programs --seeds 0:2000 --results docs/results/edits.json
+	$(GUARANTEES)
 
 crossings: .venv/.dev  ## every operation at every event of every program, killed at each of its writes; 5,000 random walks: half an hour
-	HOLDFAST_CROSSINGS_ALL=1 $(PYTEST) -q tests/crossings/test_matrix.py tests/crossings/test_kills.py
-	$(BIN)/python -m tests.crossings.walk --seeds 0:4500
-	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite
+	HOLDFAST_TEST_RESULTS=docs/results/crossings.json HOLDFAST_CROSSINGS_ALL=1 $(PYTEST) -q tests/crossings/test_matrix.py tests/crossings/test_kills.py
+	$(BIN)/python -m tests.crossings.walk --seeds 0:4500 --results docs/results/crossings.walks.json
+	$(BIN)/python -m tests.crossings.walk --seeds 4500:5000 --store sqlite --results docs/results/crossings.walks-on-disk.json
+	$(GUARANTEES)
 
 simulate: .venv/.dev  ## ten thousand seeds of the simulator: processes, power, faults, people and code changes in one process; an hour of a core
-	$(BIN)/python -W ignore -m tests.simulator --seeds 0:10000 --jobs $(WORKERS)
+	$(BIN)/python -W ignore -m tests.simulator --seeds 0:10000 --jobs $(WORKERS) --results docs/results/simulate.json
+	$(GUARANTEES)
 
-mutants: .venv/.dev  ## 48 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
-	$(BIN)/python -m tests.mutants
+judge-langgraph: .venv-langgraph/.ready .venv-aws/.ready  ## LangGraph's conformance suite over every store, and LangGraph's own tests, with our checkpointer: ten minutes
+	$(IN_MEMORY) .venv-langgraph/bin/python -m tests.judges.langgraph_tests
+	$(GUARANTEES)
+
+judge-stores: .venv/.dev .venv-aws/.ready  ## thousands of random programs over every store, plain and encrypted, against a model of dicts: half an hour
+	$(IN_MEMORY) $(BIN)/python -W ignore -m tests.judges.stores
+	$(GUARANTEES)
+
+judge-leases: .venv/.dev .venv-aws/.ready  ## histories of processes that contend for a lease, are stopped and killed: is each linearizable? Ten minutes
+	$(IN_MEMORY) $(BIN)/python -W ignore -m tests.judges.leases
+	$(GUARANTEES)
+
+judge-faults: .venv/.dev .venv-clients/.ready  ## 120 ways in which servers of models answer wrongly, against ten wrapped clients, whole and streamed: some minutes
+	$(IN_MEMORY) $(BIN)/python -W ignore -m tests.judges.provider_faults --drivers openai --result judge-faults.openai
+	HOLDFAST_CLIENTS=1 $(IN_MEMORY) .venv-clients/bin/python -W ignore -m tests.judges.provider_faults --drivers anthropic genai ollama --result judge-faults.clients
+	$(GUARANTEES)
+
+SECONDS ?= 1200
+fuzz: .venv-fuzz/.ready  ## ten surfaces that read what others wrote, by coverage, for SECONDS=1200 in all; what is found is kept in .fuzz
+	$(IN_MEMORY) .venv-fuzz/bin/python -m tests.fuzz --seconds $(SECONDS)
+	$(GUARANTEES)
+
+mutants: .venv/.dev  ## 64 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
+	$(BIN)/python -m tests.mutants --results docs/results/mutants.json
+	$(GUARANTEES)
+
+guarantees: .venv/.dev  ## docs/guarantees.md out of docs/results and scripts/promises.py, and how old each result is
+	$(GUARANTEES)
 
 bench: .venv/.dev  ## the numbers, as ratios measured in one run
 	$(BIN)/python -m bench
@@ -125,11 +177,16 @@ bench-counts: .venv/.dev /usr/bin/valgrind /usr/bin/strace  ## what a step costs
 	$(BIN)/python -m bench.counts
 
 kills: .venv/.dev  ## what 200 kills of a streaming agent cost: five to ten minutes
-	$(BIN)/python -m bench.kills
+	$(BIN)/python -m bench.kills --results docs/results/kills.json
+	$(GUARANTEES)
 
 MINUTES ?= 2
-soak: .venv/.dev  ## workers killed every second and a server restarted under them, for MINUTES=2
-	$(BIN)/python -m tests.long.soak --seconds $$((60 * $(MINUTES)))
+soak: .venv/.dev .venv-aws/.ready  ## agents on four stores, killed, stopped, forked, rewound, without a disk or a server, for MINUTES=2; as root
+	$(BIN)/python -m tests.long.soak --results docs/results/soak.json --seconds $$((60 * $(MINUTES)))
+	$(GUARANTEES)
+
+upgrade: .venv/.dev .venv-aws/.ready  ## runs that outlive their Python and their Holdfast: Pythons 3.11 to 3.13, and older states of this package
+	HOLDFAST_UPGRADE=1 $(BIN)/python -m pytest -q -n 0 tests/long/upgrade tests/migrations tests/faults/test_migration_power_cuts.py
 
 facade: .venv/.dev  ## write api/run.py anew out of api/async_run.py
 	$(BIN)/python scripts/sync_facade.py
@@ -143,8 +200,9 @@ bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each ada
 	-$(PEERS)/python -m bench langgraph
 	.venv-crewai/bin/python -m bench crewai adapter_imports
 
-bench-peers: .venv-peers/.ready  ## beside LangGraph's SqliteSaver: needs 8 GB of disk for a minute
-	$(PEERS)/python -m bench peers
+bench-peers: .venv-peers/.ready .venv-crewai/.ready /usr/bin/strace  ## the same agent on Holdfast and eight peers, from 10 to 10,000 steps: forty minutes, 8 GB of disk
+	$(PEERS)/python -m bench.peers --plots docs/images --results docs/results/peers.json
+	$(PEERS)/python -m bench sqlite_saver
 
 # What the drivers of the recovery benchmark need, each framework where it is tested; DBOS, Burr and three more are among the peers.
 RECOVERY := .venv/.dev $(foreach one,peers crewai smolagents llamaindex strands,.venv-$(one)/.ready)
@@ -158,7 +216,7 @@ clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.created:
-	@echo "making .venv: Holdfast, its tools and the frameworks it works with; some minutes, once"
+	@echo "making .venv with $(PYTHON): some seconds, then two installations"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -169,7 +227,10 @@ MADE_agentframework := Microsoft Agent Framework
 MADE_claudeagent := the Claude Agent SDK with its CLI, 160 MB to download
 MADE_clients := the clients of other providers, one of which pins an older OpenAI client
 MADE_crewai := CrewAI, which pins older versions of what others need
+MADE_docs := what makes the site
+MADE_fuzz := Atheris, which fuzzes by coverage
 MADE_googleadk := Google ADK
+MADE_langgraph := what LangGraph's own tests need
 MADE_llamaindex := LlamaIndex
 MADE_peers := LangGraph, DBOS, Burr and others, to measure beside
 MADE_ray := Ray
@@ -194,16 +255,19 @@ MADE_ui := what drives a browser
 
 # A real pooler before the tests' PostgreSQL. Who may not install it is told here, and by the tests that need it.
 /usr/sbin/pgbouncer:
+	@echo "PgBouncer is not here: apt-get install pgbouncer, half a minute"
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
 
 # What counts instructions and calls of the system.
 /usr/bin/valgrind /usr/bin/strace:
+	@echo "$(notdir $@) is not here: apt-get install $(notdir $@), half a minute"
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq $(notdir $@) >/dev/null || { apt-get update -qq && apt-get install -qq $(notdir $@) >/dev/null; }; \
 	else echo "make bench-counts will fail: it needs $(notdir $@) (sudo apt-get install $(notdir $@))"; fi
 
 # The browser that looks at the inspector.
 /usr/bin/chromium:
+	@echo "Chromium is not here: apt-get install chromium, 300 MB, a minute or two"
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq chromium >/dev/null || { apt-get update -qq && apt-get install -qq chromium >/dev/null; }; \
 	else echo "tests/ui/browser will fail: it needs Chromium (sudo apt-get install chromium, or HOLDFAST_CHROMIUM=/path/to/chromium)"; fi
 
@@ -227,9 +291,11 @@ MADE_ui := what drives a browser
 	@touch $@
 
 .venv/.runtime: .venv/.created pyproject.toml constraints.txt
+	@echo "installing Holdfast and what it needs: half a minute"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.dev: .venv/.runtime pyproject.toml constraints.txt
+	@echo "installing the tools and the frameworks that are tested with: two or three minutes, 1 GB"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable packages/vectors --group dev
 	@touch $@
