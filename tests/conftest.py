@@ -1,6 +1,7 @@
 """What holds for every test: children can be interrupted, servers are shared by the session, stores are closed behind it."""
 
 import gc
+import logging
 import os
 import signal
 import tempfile
@@ -40,6 +41,18 @@ def _directory_is_restored() -> Iterator[None]:
     before = os.getcwd()
     yield
     os.chdir(before)
+
+
+@pytest.fixture(autouse=True)
+def logging_is_left_as_it_was() -> Iterator[None]:
+    """A test that makes our logger silent for good takes the warnings from every test behind it. Seen: an import that did."""
+    ours, every = logging.getLogger("holdfast"), logging.root.manager
+    before = (ours.level, ours.disabled, ours.propagate, every.disable)
+    yield
+    after = (ours.level, ours.disabled, ours.propagate, every.disable)
+    ours.setLevel(before[0])
+    _, ours.disabled, ours.propagate, every.disable = before
+    assert after == before, "the logger of holdfast was changed and not put back"
 
 
 @pytest.hookimpl(wrapper=True)

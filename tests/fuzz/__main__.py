@@ -5,6 +5,7 @@ Guided by coverage where ``atheris`` is installed, else by seeds. ``--input FILE
 
 import argparse
 import importlib.util
+import logging
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ def main() -> int:
     parser.add_argument("--input", type=Path, help="run this one input")
     given = parser.parse_args()
     surfaces = given.surfaces or list(SURFACES)
+    for loud in ("holdfast", "httpx", "mcp"):  # what is refused is what is looked at
+        logging.getLogger(loud).setLevel(logging.CRITICAL)
     if given.input is not None:
         check_of(surfaces[0])(given.input.read_bytes())
         return 0

@@ -4,7 +4,6 @@ So a change reaches what is behind the hashes: events, letters, facts, blobs and
 begins with ``raw`` and a line end is taken as the file itself, hashes and all.
 """
 
-import logging
 import struct
 import tempfile
 from contextlib import suppress
@@ -22,8 +21,6 @@ from holdfast.core.transfer.export_manifest import MANIFEST
 from holdfast.errors import HoldfastError
 from holdfast.exports import tar
 from holdfast.model.events import Event, checksum, relinked
-
-logging.getLogger("holdfast").setLevel(logging.CRITICAL)  # what is refused is what is looked at
 
 
 def check(data: bytes) -> None:

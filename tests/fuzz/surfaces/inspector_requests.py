@@ -1,10 +1,10 @@
 """Requests to the inspector: ``METHOD path?query`` in the first line, the body of a POST behind it. The token is right."""
 
 import asyncio
-import logging
 from contextlib import suppress
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import unquote_to_bytes
 
 from tests.fuzz.scratch import scratch_store
@@ -18,8 +18,8 @@ from holdfast.ui.server import Options, make_app
 TOKEN = "a-token-that-nobody-guesses"
 PORT = 8899
 OPTIONS = Options(token=TOKEN, person="ada")
-vars(server)["environment"] = cache(html.environment)  # templates are compiled once, and not for each input
-logging.getLogger("holdfast").setLevel(logging.CRITICAL)
+TEMPLATES = cache(html.environment)
+"""Compiled once, and not for each input."""
 
 
 @holdfast.tool(effect="once")
@@ -42,7 +42,7 @@ def check(data: bytes) -> None:
         return
     with scratch_store() as own:
         _fill(own)
-        app = make_app(own, OPTIONS, PORT)
+        app = _app(own)
         status, answer = asyncio.run(_ask(app, "POST", path, query, body))
         assert 200 <= status < 500, (status, answer[:400])
         look_at_everything(own)
@@ -55,7 +55,12 @@ def _shared() -> tuple[holdfast.Store, Any, Any]:
         MemoryStore("fuzzed-inspector")
     )  # not by its URL: those are closed behind each test
     _fill(store)
-    return store, make_app(store, OPTIONS, PORT), content(store)
+    return store, _app(store), content(store)
+
+
+def _app(store: holdfast.Store) -> Any:
+    with patch.object(server, "environment", TEMPLATES):
+        return make_app(store, OPTIONS, PORT)
 
 
 def _fill(store: holdfast.Store) -> None:

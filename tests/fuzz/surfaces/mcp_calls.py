@@ -1,7 +1,6 @@
 """Calls of the MCP server's tools: the input is a line of JSON a call, ``{"tool": …, "arguments": {…}}``."""
 
 import asyncio
-import logging
 import tempfile
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,6 @@ from holdfast.mcp.server import build
 from mcp.client import Client
 
 CALLS_MAX = 6
-logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 
 def check(data: bytes) -> None:

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import logging
 from typing import Any
 
 import httpx
@@ -23,8 +22,6 @@ from holdfast.proxy.relay import Relay
 PORT = 8898
 ADDRESS = f"http://127.0.0.1:{PORT}/a1b2"
 HASTE = Patience(first_s=0.001, longest_s=0.001, fall_back_s=0.001, give_up_s=0.001, stall_s=1.0)
-logging.getLogger("holdfast").setLevel(logging.CRITICAL)
-logging.getLogger("httpx").setLevel(logging.CRITICAL)
 
 
 def check(data: bytes) -> None:
