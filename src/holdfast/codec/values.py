@@ -31,6 +31,7 @@ from holdfast.model.recorded_value import Recorded
 
 SHORT: Final = frozenset({type(None), bool, int, str})
 """The types that are written as they are, unless orjson refuses one."""
+_TAG: Final = ord("$")
 _MARKER: Final = b'{"$":'
 """Every tag starts so, and nothing else does: text escapes the quotes, and a dict with that key is tagged."""
 
@@ -87,8 +88,8 @@ def decode(data: bytes, *, what: str, hint: object = None) -> Any:
         tree = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ValueUnreadable(what=what, type_name="JSON", problem=f"which it is not ({error})") from error
-    # search for the single byte first: it takes a twentieth of the time
-    return decode_tree(tree, what=what, hint=hint) if b"$" in data and _MARKER in data else tree
+    # search for the single byte first, as a number: it takes a twentieth of the time
+    return decode_tree(tree, what=what, hint=hint) if _TAG in data and _MARKER in data else tree
 
 
 def encode_tree(value: object, *, what: str) -> Any:
@@ -172,7 +173,7 @@ def may_have_tags(data: bytes) -> bool:
 
     Not ``_MARKER``: the nodes of a state have the keys and values of a long object in an array.
     """
-    return b"$" in data and b'"$"' in data
+    return _TAG in data and b'"$"' in data
 
 
 def decode_tree(tree: Any, *, what: str, hint: object = None) -> Any:

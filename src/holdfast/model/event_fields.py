@@ -71,8 +71,9 @@ _LAST: Final = frozenset({"args", "value"})
 """The parts that are read as bytes. They come last in their line, so they can be cut out without parsing."""
 _OPENINGS: Final = {name: b'\n{"%b":' % name.encode() for name in PARTS}
 _ALONE: Final = {name: _OPENINGS[name] for name in _LAST}
-_VALUE_ALONE: Final = _OPENINGS["value"]
-_VALUE_AT: Final = len(_VALUE_ALONE)
+VALUE_ALONE: Final = _OPENINGS["value"]
+"""What stands before an outcome's value, if that is the only part. The value ends with the last but one byte."""
+VALUE_AT: Final = len(VALUE_ALONE)
 _PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
 _MODEL: Final = b'{"effect":"model"'
 _NOTED: Final = b'{"noted":'
@@ -191,12 +192,6 @@ def raw_part(body: bytes, name: str) -> bytes | None:
         return body[at + len(opening) : -1]
     parts = parts_of(body)
     return dumps(parts[name]) if name in parts else None
-
-
-def raw_value(body: bytes) -> bytes | None:
-    """The value of an outcome as it was encoded, if it is the only part; None for others."""
-    at = body.find(_VALUE_ALONE)
-    return None if at < 0 else body[at + _VALUE_AT : -1]
 
 
 def lines_of(body: bytes) -> tuple[bytes, bytes] | None:

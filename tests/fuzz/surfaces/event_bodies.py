@@ -17,7 +17,6 @@ from holdfast.model.event_fields import (
     mark_of,
     parts_of,
     pruned_as,
-    raw_value,
     rewritten,
     split,
     values_in,
@@ -55,7 +54,7 @@ def _read_body(event: Event) -> None:
         assert contents_of(rewritten(body, pruned="")) == {**contents, "pruned": ""}, body
     assert not set(contents_of(without(body, ["value", "args"]))) & {"value", "args"}
     assert blobs_in(body) >= set(blob_fields(body).values()) or True
-    for read in (blob_fields, is_hollow, is_model, mark_of, pruned_as, raw_value, values_in):
+    for read in (blob_fields, is_hollow, is_model, mark_of, pruned_as, values_in):
         read(body)
     with suppress(HoldfastError, *UNSOUND):  # what an import catches
         fold([event._replace(seq=1)])

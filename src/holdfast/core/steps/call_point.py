@@ -17,10 +17,10 @@ NO_PATH: Final = -1
 """The call is not of the root task, or an older version recorded the state that the program began with."""
 ROOT_PATH: Final = 1
 """The path at the beginning of the root task."""
-_MASK: Final = (1 << 63) - 1  # a signed 64-bit number, which all our JSON readers keep exactly
-_SITE_CHARS: Final = 20
+MASK: Final = (1 << 63) - 1  # a signed 64-bit number, which all our JSON readers keep exactly
+SITE_CHARS: Final = 20
 """How many characters of a call's key are its site, a hash; the rest is the count of the call."""
-_NEXT: Final = 0x9E3779B97F4A7C15
+NEXT: Final = 0x9E3779B97F4A7C15
 _INSIDE: Final = 0xC2B2AE3D27D4EB4F
 
 
@@ -33,11 +33,6 @@ class Point(NamedTuple):
     path: int = NO_PATH
 
 
-def path_after(path: int, key: str) -> int:
-    """The path after a call with this key. The key is a hash, so a product and a sum mix it well enough."""
-    return path if path < 0 else (path * _NEXT + int(key[:_SITE_CHARS], 16)) & _MASK
-
-
 def path_inside(path: int, key: str) -> int:
     """The path at the beginning of a call's body. After the call, the calls inside it do not count."""
-    return path if path < 0 else (path * _INSIDE + int(key.partition(".")[0], 16)) & _MASK
+    return path if path < 0 else (path * _INSIDE + int(key.partition(".")[0], 16)) & MASK

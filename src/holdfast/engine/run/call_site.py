@@ -11,7 +11,15 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec.values import canonical
-from holdfast.core.steps.call_point import NO_PATH, UNKNOWN_AFTER, Point, path_after, path_inside
+from holdfast.core.steps.call_point import (
+    MASK,
+    NEXT,
+    NO_PATH,
+    SITE_CHARS,
+    UNKNOWN_AFTER,
+    Point,
+    path_inside,
+)
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -67,8 +75,8 @@ class TaskCalls:
         """
         self.last = key
         path = self.path
-        if path >= 0:
-            self.path = path_after(path, recorded_key or key)
+        if path >= 0:  # the key is a hash, so a product and a sum mix it well enough
+            self.path = (path * NEXT + int((recorded_key or key)[:SITE_CHARS], 16)) & MASK
 
 
 class CallSite:

@@ -140,7 +140,7 @@ class HeldRun:
         self._noted: set[str] | None = None
         """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
         self._lock = Lock()
-        self._live, self._replayed_upto = view.last_outcome_seq == 0, 0
+        self._live, self.replayed_upto = view.last_outcome_seq == 0, 0
         self.unasked = dict(view.calls)
 
     # -- features --------------------------------------------------------------------------------------------
@@ -247,8 +247,11 @@ class HeldRun:
 
     def land(self, site: str) -> None:
         """The record of a claimed call is complete."""
-        if site and site in (claims := self._claims):
-            claims.remove(site)  # one operation: it needs no lock
+        if site:
+            try:  # noqa: SIM105 - ``suppress`` takes longer
+                self._claims.remove(site)  # one operation: it needs no lock
+            except ValueError:
+                pass
 
     def unclaim(self, site: str, n: int) -> None:
         """The call did not succeed: the next call at this site gets its number."""
@@ -264,25 +267,21 @@ class HeldRun:
         with self._lock:
             if call.taken < len(call.outcomes):
                 outcome = call.outcomes[call.taken]
-                self.note_taken(call, outcome.seq)
+                call.taken += 1
+                if call.taken == len(call.outcomes) and not call.is_open:
+                    self.unasked.pop(call.key, None)
+                self.replayed_upto = max(self.replayed_upto, outcome.seq)
                 return outcome
             if call.outcomes and call.key.endswith(".k") and call.outcomes[-1].good:
                 outcome = call.outcomes[-1]
-                self._replayed_upto = max(self._replayed_upto, outcome.seq)
+                self.replayed_upto = max(self.replayed_upto, outcome.seq)
                 return outcome
             return None
-
-    def note_taken(self, call: Call, seq: int) -> None:
-        """The program gets the next outcome of this call; no other thread takes from it meanwhile."""
-        call.taken = taken = call.taken + 1
-        if taken == len(call.outcomes) and not call.is_open:
-            self.unasked.pop(call.key, None)
-        self._replayed_upto = max(self._replayed_upto, seq)
 
     def note_given(self, outcome: Outcome) -> None:
         """Move the cursor over an outcome that was just settled and goes to the program."""
         with self._lock:
-            self._replayed_upto = max(self._replayed_upto, outcome.seq)
+            self.replayed_upto = max(self.replayed_upto, outcome.seq)
 
     def remember(self, key: str, name: str, outcome: Outcome, *, is_given: bool) -> None:
         """Keep an outcome that can be asked for again; ``is_given`` if the program has received it."""
@@ -312,22 +311,17 @@ class HeldRun:
         with self._lock:
             self._counts, self._free = self.view.consume_upto(seq)
             self.unasked = {key: call for key, call in self.view.calls.items() if call.is_waiting}
-            self._replayed_upto = max(self._replayed_upto, seq)
+            self.replayed_upto = max(self.replayed_upto, seq)
 
     @property
     def replaying(self) -> bool:
         """Whether there are recorded outcomes that the program has not reached yet."""
-        return not self._live and self._replayed_upto < self.view.last_outcome_seq
+        return not self._live and self.replayed_upto < self.view.last_outcome_seq
 
     @property
     def has_replayed(self) -> bool:
         """Whether the program has received recorded outcomes since it began or restored its state."""
-        return self._replayed_upto > self.cursor_seq
-
-    @property
-    def replayed_upto(self) -> int:
-        """The seq of the last recorded outcome that the program has received."""
-        return self._replayed_upto
+        return self.replayed_upto > self.cursor_seq
 
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""

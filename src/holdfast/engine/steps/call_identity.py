@@ -19,7 +19,7 @@ from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import SHORT, canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
 from holdfast.core.steps.arguments import GLOBAL, bind, by_position
-from holdfast.core.steps.call_point import Point
+from holdfast.core.steps.call_point import MASK, NEXT, Point
 from holdfast.core.steps.identity import SITE_BYTES, keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.drafts import Draft, draft
@@ -32,7 +32,15 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLarge
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import READ, Call, CallOptions, Outcome
-from holdfast.model.event_fields import contents_of, is_hollow, part_of, pruned_as, raw_part, raw_value
+from holdfast.model.event_fields import (
+    VALUE_ALONE,
+    VALUE_AT,
+    contents_of,
+    is_hollow,
+    part_of,
+    pruned_as,
+    raw_part,
+)
 from holdfast.model.events import Kind
 from holdfast.model.markers import KNOWN, LINEAGE, Act
 from holdfast.model.named_tuple import NamedTuple
@@ -45,10 +53,16 @@ _IDENTITY_ADVICE = (
     "or give the call a key: run.options(key=…)"
 )
 _new = tuple.__new__
+_TAG = ord("$")
+"""The first byte of a type tag. A number is looked for in a tenth of the time that a text takes."""
 _NAMES_KEPT = 10_000
 _declaring: dict[CodeType, bool] = {}
-_known_names: set[str] = set()
-"""Names that passed the check, which costs more than a look here. Bounded: a program may generate names."""
+_known_names: dict[str, Callable[[], "blake2b"]] = {}
+"""By names that passed the check: gives the hash of a site in the root scope, up to the arguments.
+
+A look here takes less time than the check, and a copy of a hash less than a new one. Bounded: a program may
+generate names.
+"""
 _CODES_KEPT = 10_000
 _plain: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
 """By the id of a function's code: its parameters, if positional arguments are all that identifies a call.
@@ -77,6 +91,10 @@ class RequestedCall(NamedTuple):
     """Whether its arguments are passed on as they are: none is marked, and it takes no idempotency key."""
 
 
+Asked = tuple[str, str, str, int, bytes, CallSite, tuple[str, str, bool, int], None, None, Data | None, bool]
+"""The fields of a ``RequestedCall``, and of its ``Point``, in plain tuples: a replayed call needs no more."""
+
+
 def identify(
     held: HeldRun,
     call_options: CallOptions,
@@ -86,6 +104,27 @@ def identify(
     kwargs: dict[str, Any],
 ) -> RequestedCall:
     """The identity of this call. NotStorable for arguments that cannot be part of an identity."""
+    return requested(asked_now(held, call_options, name, fn, args, kwargs))
+
+
+def requested(asked: Asked) -> RequestedCall:
+    """The call with names for its fields."""
+    name, key, site, n, arguments, here, point, _, _, data, is_plain = asked
+    # No constructors: each would be one more call in every step.
+    point = _new(Point, point)
+    return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data, is_plain))
+
+
+def asked_now(  # noqa: C901, PLR0912 - calls cost more
+    held: HeldRun,
+    call_options: CallOptions,
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Asked:
+    """As ``identify``, without a record made of it."""
+    point: tuple[str, str, bool, int]
     clear_name = name
     if KNOWN:
         LINEAGE.set(held.lineage)
@@ -93,7 +132,7 @@ def identify(
     here = CALL_SITE.get()
     # ``place``, written out for most calls.
     if (
-        name not in _known_names
+        (known_name := _known_names.get(name)) is None
         or here is None
         or here.held is not held
         or here.leaf
@@ -101,42 +140,48 @@ def identify(
         or (task_calls := here.task_calls).task != (current_task() if "_asyncio" in modules else get_ident())
     ):
         here, point = place(held, name)
+        known_name = None
     else:
-        point = _new(Point, (here.scope, task_calls.last, False, task_calls.path))
+        point = here.scope, task_calls.last, False, task_calls.path
     if call_options is not READ:
         given_key = call_options.key
         if given_key is not None:
             check_key(given_key)
-            return RequestedCall(name, keyed(given_key), "", 0, call_options.told, here, point)
+            return name, keyed(given_key), "", 0, call_options.told, here, point, None, None, None, False
     arguments = data = None
-    is_plain = False
+    is_plain, given = False, len(args)
     if not kwargs and type(fn) is FunctionType and not KNOWN:
         known = _plain.get(id(fn.__code__))
         if (
             known is not None
-            and len(args) == len(known[1])
-            and SHORT.issuperset(map(type, args))
+            and given == len(names := known[1])
+            and (type(args[0]) in SHORT if given == 1 else SHORT.issuperset(map(type, args)))
             and (call_options is READ or not (call_options.ignore or call_options.secrets))
             and not fn.__dict__  # ``functools.wraps`` leaves ``__wrapped__`` there
         ):
             try:
-                arguments = dumps(dict(zip(known[1], args)), option=OPT_SORT_KEYS)  # noqa: B905 - as many
+                if given == 1:
+                    arguments = dumps({names[0]: args[0]})
+                else:
+                    arguments = dumps(dict(zip(names, args)), option=OPT_SORT_KEYS)  # noqa: B905 - as many
                 is_plain = True
             except TypeError:  # an int or a text that orjson cannot write
                 pass
     if arguments is None:
         arguments, data = _bound(held, call_options, name, fn, args, kwargs)
-    # ``site_of``, written out.
-    named = f"{here.scope}\0{name}\0".encode()
-    site = blake2b(named + arguments, digest_size=SITE_BYTES).hexdigest()
+    if known_name is None or here.scope:
+        site = site_of(here.scope, name, arguments)
+    else:  # the same, written out
+        hashed = known_name()
+        hashed.update(arguments)
+        site = hashed.hexdigest()
     if KNOWN:
         from holdfast.engine.steps.secret_arguments import recorded_site
 
         site = recorded_site(held, here.scope, name, arguments, site, clear_name)
     n = held.claim(site)
-    key = f"{site}.1" if n == 1 else f"{site}.{n}"  # to write a number takes longer than the rest of the text
-    # No constructor: it would be one more call in every step.
-    return _new(RequestedCall, (name, key, site, n, arguments, here, point, None, None, data, is_plain))
+    key = site + ".1" if n == 1 else f"{site}.{n}"  # to write a number takes longer than the rest of the text
+    return name, key, site, n, arguments, here, point, None, None, data, is_plain
 
 
 def _bound(
@@ -182,7 +227,7 @@ def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:
     if name not in _known_names:
         check_name("step", name, STEP_NAME_CHARS_MAX)
         if len(_known_names) < _NAMES_KEPT:
-            _known_names.add(name)
+            _known_names[name] = blake2b(f"\0{name}\0".encode(), digest_size=SITE_BYTES).copy
     here, point = locate(held)
     if here.leaf:
         raise Misuse(
@@ -254,7 +299,7 @@ async def look_around(
     return asked, call
 
 
-def answer_at_hand(held: HeldRun, asked: RequestedCall, call: Call) -> "Found | None":
+def answer_at_hand(held: HeldRun, asked: Asked | RequestedCall, call: Call) -> tuple[Any] | None:
     """The recorded value of a call that succeeded, if it is plain and in memory. None for others.
 
     A program that is replayed passes all its steps here, so it does in one function what ``find_answer``
@@ -267,16 +312,23 @@ def answer_at_hand(held: HeldRun, asked: RequestedCall, call: Call) -> "Found | 
     seq, good, _, body = outcomes[taken]
     if body is None or not good:
         return None
-    data = raw_value(body)  # none if its content was pruned, or is in a blob
-    if data is None or b"$" in data:
+    at = body.find(VALUE_ALONE)  # it has none if it was pruned, or is in a blob
+    if at < 0 or _TAG in (data := body[at + VALUE_AT : -1]):
         return None
     try:
         value = loads(data)
     except JSONDecodeError:  # ``answer`` says what it is
         return None
-    held.note_taken(call, seq)
-    asked[5].task_calls.passed(asked[1])
-    return _new(Found, (value,))  # no constructor: one call less
+    call.taken = taken = taken + 1
+    if taken == len(outcomes) and not call.is_open:
+        held.unasked.pop(call.key, None)
+    if seq > held.replayed_upto:  # noqa: PLR1730 - ``max`` takes longer than the rest
+        held.replayed_upto = seq
+    task_calls = asked[5].task_calls
+    task_calls.last, path = asked[1], task_calls.path
+    if path >= 0:  # as ``passed`` does it
+        task_calls.path = (path * NEXT + int(asked[2], 16)) & MASK
+    return (value,)
 
 
 async def find_answer(
@@ -373,7 +425,7 @@ def value_of(
 
 def _decoded(data: bytes, what: str, fn: Callable[..., Any] | None, hint: object = None) -> Any:
     # A return annotation may have to be evaluated, which is slow: only if the data has a type tag ("$").
-    return decode(data, what=what, hint=(hint or return_hint(fn)) if b"$" in data else None)
+    return decode(data, what=what, hint=(hint or return_hint(fn)) if _TAG in data else None)
 
 
 def lost_of(refused: HoldfastError) -> dict[str, Any]:

@@ -237,7 +237,8 @@ def _settled(
     error: BaseException | None = None,
     reason: str = "",
 ) -> Draft:
-    fields, parts = {"how": how, "via": via}, dict[str, Any]()
+    fields = {"how": how, "via": via}
+    parts: dict[str, Any] = {}
     data = None
     if reason:
         parts["reason"] = reason

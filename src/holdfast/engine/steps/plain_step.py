@@ -10,7 +10,7 @@ Invariant: a program writes the same journal either way; ``tests/property/test_p
 
 from collections.abc import Callable
 from os import getpid
-from types import CoroutineType
+from types import CoroutineType, FunctionType
 from typing import Any, Final
 
 from holdfast.codec.values import encode_quickly
@@ -18,7 +18,7 @@ from holdfast.engine.journal.drafts import draft
 from holdfast.engine.run.call_site import CALL_SITE, BodySite
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import given_arguments, in_doubt
-from holdfast.engine.steps.call_identity import answer_at_hand, identify, intent_of
+from holdfast.engine.steps.call_identity import answer_at_hand, asked_now, intent_of, requested
 from holdfast.engine.steps.step import Work, identified, step
 from holdfast.engine.sync_async import BLOCKING, call_here, drive
 from holdfast.model.calls import ONCE, READ, CallOptions
@@ -45,8 +45,8 @@ def step_here(
     hooks = held.hooks
     if hooks.permit:
         return drive(step(held, BLOCKING, call_options, name, fn, args, kwargs))
-    asked = identify(held, call_options, name, fn, args, kwargs)
-    code = getattr(fn, "__code__", None)
+    asked = asked_now(held, call_options, name, fn, args, kwargs)
+    code = fn.__code__ if type(fn) is FunctionType else getattr(fn, "__code__", None)
     if code is not None and hooks.met.get(asked[0]) is code and (asked[9] is None or not hooks.recognize):
         call = held.view.calls.get(asked[1])
         if call is not None:
@@ -61,10 +61,10 @@ def step_here(
             and held.observer is None
         ):
             try:
-                return _make(Work(held, BLOCKING, call_options, asked, fn, args, kwargs))
+                return _make(Work(held, BLOCKING, call_options, requested(asked), fn, args, kwargs))
             finally:
                 held.land(asked[2])
-    return drive(identified(held, BLOCKING, call_options, asked, fn, args, kwargs))
+    return drive(identified(held, BLOCKING, call_options, requested(asked), fn, args, kwargs))
 
 
 def _make(work: Work) -> Any:
@@ -127,7 +127,8 @@ def _succeed(work: Work, value: Any, ms: float) -> None:
     if extras:
         drive(work.conclude(event, good=True, extras=extras))
         return
-    at, unsure = held.clock.wall(), list[Append]()
+    at = held.clock.wall()
+    unsure: list[Append] = []  # not list[Append](): to make the alias takes longer than all of this line
     try:
         seq = journal.write((event,), at, unsure)
     except BaseException as cut:  # noqa: BLE001 - raised again, with what it means

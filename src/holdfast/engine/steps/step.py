@@ -104,7 +104,7 @@ async def identified(
         hooks.met[asked.name] = met
         found = None if call is None else answer_at_hand(held, asked, call)
         if found is not None:
-            return found.value
+            return found[0]
         if hooks.claim and (call is None or (call_options.effect == "once" and call.is_spent)):
             asked, call = await look_around(held, runtime, call_options, asked, fn, call)
         if call is not None:
@@ -442,7 +442,8 @@ class Work:
 
     async def conclude(self, event: Draft, *, good: bool, extras: Sequence[Extra] | None = None) -> int:
         """Append an outcome; durable when it returns. If the lease is lost, post it to the inbox."""
-        held, unsure = self.held, list[Append]()
+        held = self.held
+        unsure: list[Append] = []
         if extras is None:
             extras = self.extras(event)
         events: tuple[Draft, ...] = (event,)
