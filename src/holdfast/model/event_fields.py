@@ -71,9 +71,6 @@ _LAST: Final = frozenset({"args", "value"})
 """The parts that are read as bytes. They come last in their line, so they can be cut out without parsing."""
 _OPENINGS: Final = {name: b'\n{"%b":' % name.encode() for name in PARTS}
 _ALONE: Final = {name: _OPENINGS[name] for name in _LAST}
-VALUE_ALONE: Final = _OPENINGS["value"]
-"""What stands before an outcome's value, if that is the only part. The value ends with the last but one byte."""
-VALUE_AT: Final = len(VALUE_ALONE)
 _PLAIN: Final = (b'{"effect":"read"', b'{"effect":"once"', b'{"effect":"idempotent"')
 _MODEL: Final = b'{"effect":"model"'
 _NOTED: Final = b'{"noted":'
@@ -192,6 +189,13 @@ def raw_part(body: bytes, name: str) -> bytes | None:
         return body[at + len(opening) : -1]
     parts = parts_of(body)
     return dumps(parts[name]) if name in parts else None
+
+
+value_parted: Final[Callable[[bytes], tuple[bytes, bytes, bytes]]] = methodcaller(
+    "partition", _OPENINGS["value"]
+)
+"""For an outcome with a value as its only part: what is before it, what opens it, and the value as it was
+encoded with one byte behind it. The last two are empty for others. In C, for each step of a replay."""
 
 
 def lines_of(body: bytes) -> tuple[bytes, bytes] | None:

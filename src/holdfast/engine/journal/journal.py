@@ -7,6 +7,7 @@ and only at its ``after_seq``. So a crash leaves a prefix of what was submitted.
 An append that fails while the process lives has an unknown outcome: it is read back before the caller hears.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import count
 from math import inf
@@ -61,8 +62,9 @@ class Journal:
         self._lock = Lock()
         self._is_sure, self._epoch = True, next(_EPOCHS)
         """Whether ``head`` is certain: no write of unknown outcome is on its way. If not, none is hasty."""
-        self._deferred: list[Draft] = []
-        """Intents that wait for the next append of the run, which takes them along, in order."""
+        self._deferred: deque[Draft] = deque()
+        """Intents that wait for the next append of the run, which takes them along, in order.
+        Changed by one operation at a time, so that a call leaves its intent without a lock."""
         self.is_watched = False
         """Whether ``deferred_intents`` looks at them."""
         self._flushed: list[Append] = []
@@ -83,21 +85,17 @@ class Journal:
     @property
     def first_deferred(self) -> Draft | None:
         """The intent that has waited longest for an append."""
-        return next(iter(self._deferred), None)
+        return next(iter(tuple(self._deferred)), None)
 
     def defer(self, intent: Draft) -> bool:
         """Let the run's next append write this intent; it is written by itself if that does not come soon.
 
         False if too much waits already. For intents that a crash may lose: see ``deferred_intents``.
         """
-        if (
-            len(intent.body) > DEFERRED_BYTES_MAX
-            or intent.blobs
-            or len(self._deferred) >= limits.DEFERRED_MAX
-        ):
+        is_large = len(intent.body) > DEFERRED_BYTES_MAX
+        if is_large or intent.blobs or len(self._deferred) >= limits.DEFERRED_MAX:
             return False
-        with self._lock:
-            self._deferred.append(intent)
+        self._deferred.append(intent)
         if not self.is_watched:
             watch(self)
         return True
@@ -194,7 +192,8 @@ class Journal:
         for item in unsure:
             if item.after_seq < head and self._is_there(item):
                 written = {(event.kind, event.key, event.at) for event in item.events}
-                self._deferred = [one for one in self._deferred if (one.kind, one.key, one.at) not in written]
+                for one in [one for one in tuple(self._deferred) if (one.kind, one.key, one.at) in written]:
+                    self._deferred.remove(one)
                 self._note_appended(item)
                 return item.upto_seq
         unsure[:] = [item for item in unsure if item.after_seq == head]
@@ -224,9 +223,9 @@ class Journal:
             assert before is not None, f"an event of {run} is chained to nothing"
             if unsure and after != unsure[-1].after_seq:
                 return None
-            deferred = self._deferred
-            if deferred:
-                self._deferred = []
+            deferred: Sequence[Draft] = ()
+            if self._deferred:
+                deferred = [self._deferred.popleft() for _ in range(len(self._deferred))]
                 drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
@@ -245,7 +244,7 @@ class Journal:
         """The item was not written: what it took along waits for the next one."""
         if ticket.deferred:
             with self._lock:
-                self._deferred = [*ticket.deferred, *self._deferred]
+                self._deferred.extendleft(reversed(ticket.deferred))
                 ticket.deferred = ()
 
     def _note_appended(self, item: Append) -> None:

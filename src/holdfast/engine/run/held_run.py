@@ -135,7 +135,7 @@ class HeldRun:
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
         self._in_flight: dict[str, Work] = {}
-        self._claims: list[str] = []
+        self.claims: list[str] = []
         """The sites of calls that are claimed and whose record is not complete yet, one for each call."""
         self._noted: set[str] | None = None
         """While the run is pruned: the sites at which calls may be recorded that the pruner has not seen."""
@@ -237,7 +237,7 @@ class HeldRun:
         """
         free, counts = self._free, self._counts
         with self._lock:
-            self._claims.append(site)
+            self.claims.append(site)
             if self._noted is not None:
                 self._noted.add(site)
             if free and (freed := free.get(site)):
@@ -249,7 +249,7 @@ class HeldRun:
         """The record of a claimed call is complete."""
         if site:
             try:  # noqa: SIM105 - ``suppress`` takes longer
-                self._claims.remove(site)  # one operation: it needs no lock
+                self.claims.remove(site)  # one operation: it needs no lock
             except ValueError:
                 pass
 
@@ -354,7 +354,7 @@ class HeldRun:
     def note_claims(self) -> None:
         """From now on, note the sites of calls, including calls that are claimed or in flight now."""
         with self._lock:
-            self._noted = {*self._claims, *(work.asked.site for work in self.in_flight())}
+            self._noted = {*self.claims, *(work.asked.site for work in self.in_flight())}
 
     def forget_claims(self) -> None:
         """Stop noting sites: the pruner is done."""

@@ -45,14 +45,14 @@ def step_here(
     hooks = held.hooks
     if hooks.permit:
         return drive(step(held, BLOCKING, call_options, name, fn, args, kwargs))
-    asked = asked_now(held, call_options, name, fn, args, kwargs)
-    code = fn.__code__ if type(fn) is FunctionType else getattr(fn, "__code__", None)
+    code = fn.__code__ if (is_function := type(fn) is FunctionType) else getattr(fn, "__code__", None)
+    asked = asked_now(held, call_options, name, fn, code if is_function else None, args, kwargs)
     if code is not None and hooks.met.get(asked[0]) is code and (asked[9] is None or not hooks.recognize):
         call = held.view.calls.get(asked[1])
         if call is not None:
             found = answer_at_hand(held, asked, call)
             if found is not None:
-                held.land(asked[2])
+                held.claims.remove(asked[2])  # as ``land``, of a call that has claimed its site
                 return found[0]
         elif (
             (call_options is READ or call_options is ONCE)

@@ -100,7 +100,7 @@ class Heads:
         """See ``StorePort.note_call``. The descriptor is open: the run is held, see ``owners``."""
         place = self._places.get(run)
         if place is not None and len(content) <= _SLOT_BYTES - _NOTE.size - place[3]:
-            crc = crc32(content, crc32(_BEHIND.pack(place[1], fence, after_seq)))
+            crc = crc32(_BEHIND.pack(place[1], fence, after_seq) + content)
             try:
                 os.pwrite(self._owners.fd, _NOTE.pack(crc, len(content)) + content, place[0] + place[3])
             except OSError:
@@ -120,7 +120,7 @@ class Heads:
         crc, size = _NOTE.unpack_from(slot, note_at)
         content = slot[note_at + _NOTE.size :][:size]
         for fence in fences:  # of the last event's writer, or of a later holder that has written nothing
-            if size and crc == crc32(content, crc32(_BEHIND.pack(digest(birth), fence, head))):
+            if size and crc == crc32(_BEHIND.pack(digest(birth), fence, head) + content):
                 return CallNote(fence, head, content)
         return None
 
