@@ -201,7 +201,7 @@ bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each ada
 	.venv-crewai/bin/python -m bench crewai adapter_imports
 
 bench-peers: .venv-peers/.ready .venv-crewai/.ready /usr/bin/strace  ## the same agent on Holdfast and eight peers, from 10 to 10,000 steps: forty minutes, 8 GB of disk
-	$(PEERS)/python -m bench.peers --plots docs/images --results docs/results/peers.json
+	$(PEERS)/python -m bench.peers --plots docs/images --results bench/peers/last_run.json
 	$(PEERS)/python -m bench sqlite_saver
 
 # What the drivers of the recovery benchmark need, each framework where it is tested; DBOS, Burr and three more are among the peers.
