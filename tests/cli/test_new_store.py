@@ -35,7 +35,7 @@ def start(
         timeout=60,
         check=True,
     )
-    return done.stderr
+    return str(done.stderr)
 
 
 def test_a_new_store_is_named_once(tmp_path: Path) -> None:

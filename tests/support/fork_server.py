@@ -162,7 +162,7 @@ def _run(job: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
-    premises.LOADED_BY = (
+    vars(premises)["LOADED_BY"] = (
         time.time()
     )  # the program is loaded from here on: sources that are older are what it runs
     first, *rest = job["arguments"]
