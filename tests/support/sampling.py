@@ -2,7 +2,7 @@
 
 import os
 
-EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "24"))
+EVERY = int(os.environ.get("HOLDFAST_CRASH_EVERY", "48"))
 """For the longest ones: pruning, exports, copying, questions, workers, a server."""
 OFTEN = min(EVERY, 8)
 """For those through what matters most."""
