@@ -5,13 +5,13 @@ import json
 import logging
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
-from tests.support import forked
 
 import holdfast
 from holdfast.core.mirror.file_names import directory_of
@@ -238,7 +238,7 @@ print(*(name for name in sys.modules if ".mirror" in name or ".hooks" in name))
 
 def test_a_run_without_them_loads_neither_mirror_nor_hooks(tmp_path: Path) -> None:
     """Neither module is imported by a run that checkpoints."""
-    done = forked.run(
+    done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.split() == []
