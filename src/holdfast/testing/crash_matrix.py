@@ -207,7 +207,7 @@ class CrashMatrix:
             "every": every,
             "again_every": again_every,
             "start": start,
-            # The agent's module is a module of tests, for the most part: importing this took most of a child's time.
+            # The agent's module is mostly one of tests: to import this took most of a child's time.
             "preload": ("pytest",) if "pytest" in sys.modules else (),
         }
         return self.walk(script, *told, check=compare, **options)
