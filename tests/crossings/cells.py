@@ -17,7 +17,7 @@ ALL: Final = bool(os.environ.get("HOLDFAST_CROSSINGS_ALL"))
 """Whether every event and every kill is tried: in ``make crossings``."""
 EVENTS: Final = 3
 """How many events of a cell of a later operation are tried otherwise."""
-EVENTS_OF_FIRST: Final = 4
+EVENTS_OF_FIRST: Final = 6
 """How many of one of the first operations, forks, rewinds and moves, which each program was written for."""
 
 
