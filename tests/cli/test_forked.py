@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import forked
@@ -20,13 +22,11 @@ print(os.getcwd(), os.environ.get("GIVEN"), os.getsid(0) == os.getpid(), file=sy
 """
 
 
-def both(command: list[str], **options: object) -> tuple[tuple[int, str, str], tuple[int, str, str]]:
+def both(command: list[str], **options: Any) -> tuple[tuple[int, str, str], tuple[int, str, str]]:
     """The exit code and what it said, of the same command started and forked."""
-    ended = []
-    for run in (subprocess.run, forked.run):
-        done = run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[operator]
-        ended.append((done.returncode, done.stdout, done.stderr))
-    started, other = ended
+    runs: list[Callable[..., Any]] = [subprocess.run, forked.run]
+    ended = [run(command, capture_output=True, text=True, timeout=60, **options) for run in runs]
+    started, other = ((done.returncode, done.stdout, done.stderr) for done in ended)
     return started, other
 
 
