@@ -185,7 +185,7 @@ PROMISES: Final = (
             Trial(
                 "make judge-faults",
                 "more than 120 kinds of wrong answers of providers against wrapped clients, whole and streamed: nothing "
-                "false is recorded as an answer, and a replay gives the same; `make test` tries a third",
+                "false is recorded as an answer, and a replay gives the same; `make test` tries a third with OpenAI's",
             ),
             Trial("tests/faults/test_damaged_rows.py", "a bit flipped in every column of every table"),
             Trial("tests/behaviour/journal/test_event_chain.py", "events swapped between copies of a run"),
@@ -240,6 +240,10 @@ PROMISES: Final = (
             ),
             Trial("tests/crash/test_model_calls.py", "killed at every write of a model call"),
             Trial(
+                "make test-clients",
+                "the clients of seven other providers, killed in the middle of their streams; `make test` has Bedrock's",
+            ),
+            Trial(
                 "make judge-faults",
                 "120 ways in which servers of models answer wrongly, against wrapped clients",
             ),
@@ -264,7 +268,7 @@ PROMISES: Final = (
             Trial(
                 "make simulate",
                 "[the simulator](adr/048-a-seeded-simulator.md): several processes, people, power cuts, failing "
-                "stores, takeovers and code changes from one seed; `make test` plays the first 200, and finds each of "
+                "stores, takeovers and code changes from one seed; `make test` plays the first 100, and finds each of "
                 "nine planted defects",
             ),
             Trial("make crossings", "random walks over programs that use five features at once"),

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.loop_watch import watch
-from tests.support.stores import behaviour_stores
+from tests.support.stores import behaviour_stores, is_of_another_third
 
 import holdfast
 from holdfast.engine.journal.group_commit import Committer, Ticket
@@ -18,6 +18,27 @@ from holdfast.model.event_fields import contents_of, lines_of
 from holdfast.model.event_schema import problems_in, schema_of
 from holdfast.model.store_rows import Append
 from holdfast.stores.url import find_open, open_store
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On the persistent store, a third of the tests; ``make crash`` has all of them on each."""
+    left_out = []
+    for item in items:
+        store = (
+            item.callspec.params.get("url")
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else None
+        )
+        if (
+            isinstance(store, str)
+            and "tests/behaviour/" in item.nodeid
+            and is_of_another_third(item.nodeid, store)
+        ):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = {*left_out}
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(params=behaviour_stores())

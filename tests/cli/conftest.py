@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from tests.support import forked
 from tests.support.fork_server import Forked, fork_server
 
 import holdfast
@@ -90,7 +91,7 @@ class Shop:
     @contextmanager
     def started(self, *args: str) -> Iterator[subprocess.Popen[str]]:
         """The command as a process of its own, with pipes; whatever happens in the block, it does not stay behind."""
-        with subprocess.Popen(
+        with forked.Popen(
             self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             try:
@@ -151,7 +152,7 @@ def typed(command: list[str], columns: int, cwd: Path, environ: dict[str, str]) 
     if command[0] == sys.executable and command[1].endswith(".py") and not for_python:
         process = fork_server().start(command[1:], cwd=cwd, env=env, stdin=slave, stdout=slave)
     else:
-        process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env)
+        process = forked.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env)
     os.close(slave)
     pieces = []
     while True:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_docs_page import documented, paths, tops
+from tests.support import forked
 
 import holdfast
 
@@ -171,13 +171,13 @@ def test_an_orphan_is_told_wherever_one_looks(own_shop: "Shop", monkeypatch: pyt
     environment = {**os.environ, "HOLDFAST_URL": str(own_shop.path), "FILE_KILL_MARK": str(place / "mark")}
     program = [sys.executable, str(WRITING)]
     struck = {**environment, "FILE_KILL": "rename#2:after"}
-    killed = subprocess.run(program, env=struck, check=False, timeout=60)
+    killed = forked.run(program, env=struck, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert "an orphan" in own_shop("artifacts", "agent").out
     assert "an orphan" in own_shop("resume", "agent", "--dry-run").out
     assert "started, and not recorded" in own_shop("show", "agent").out
     assert own_shop("artifacts", "agent", "--verify").code == 1
-    again = subprocess.run(program, env=environment, check=True, timeout=60, capture_output=True, text=True)
+    again = forked.run(program, env=environment, check=True, timeout=60, capture_output=True, text=True)
     assert again.stderr.count("an orphan") == 1
     assert "orphan found" in own_shop("log", "agent").out
     assert own_shop("artifacts", "agent", "--verify").code == 0

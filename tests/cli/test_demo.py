@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support import forked
 
 import holdfast
 from holdfast.cli.demo.agent import PROGRAM
@@ -31,7 +32,7 @@ def demo(
     *arguments: str, cwd: Path | None = None, environment: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return subprocess.run(
+    return forked.run(
         [*DEMO, *arguments],
         cwd=cwd,
         env=kept | {"COLUMNS": "80"} | (environment or {}),
@@ -240,7 +241,7 @@ def test_ctrl_c_ends_the_agent_too() -> None:
 
     Seen to fail: interrupted right after its "started" line was printed, the demo left the process running.
     """
-    with subprocess.Popen([*DEMO, "--seed", "15"], stdout=subprocess.PIPE, text=True) as parent:
+    with forked.Popen([*DEMO, "--seed", "15"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         for line in parent.stdout:
             if "process 1 started" in line:
@@ -259,7 +260,7 @@ def wait_for_child(parent: int) -> int:
     """The process id of the agent that a demo has started."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        listed = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False)
+        listed = forked.run(["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False)
         if listed.stdout.strip():
             return int(listed.stdout.split()[0])
     return pytest.fail("it started nothing")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import forked
 
 import holdfast
 
@@ -54,7 +55,7 @@ class Place:
         return {**plain, "HERE": str(self.path)}
 
     def __call__(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return forked.run(
             words, cwd=cwd or self.path, env=self.environ(), capture_output=True, text=True, timeout=DEADLINE_S,
             check=False,
         )  # fmt: skip

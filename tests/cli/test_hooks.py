@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_docs_page import documented, paths, tops
+from tests.support import forked
 from tests.support.receiver import Receiver, receiving
 
 import holdfast
@@ -142,11 +143,11 @@ def test_a_process_that_stays_reports_the_crash_of_another(
     store.hooks.add(receiver.url)
     store.close()
     environment = {**os.environ, "HOLDFAST_URL": place}
-    with subprocess.Popen(
+    with forked.Popen(
         [HOLDFAST, *words], cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            done = subprocess.run([sys.executable, "-c", KILLED, place], check=False, cwd=tmp_path)
+            done = forked.run([sys.executable, "-c", KILLED, place], check=False, cwd=tmp_path)
             assert done.returncode == -signal.SIGKILL
             wait_for(receiver, ("victim", "crashed"))
         finally:

@@ -3,12 +3,12 @@
 Seen before: started from another directory, a program made a new store without a word, and everything ran again.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.test_planned_pauses import environment
+from tests.support import forked
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def start(
     """What the program wrote to stderr."""
     place.mkdir(exist_ok=True)
     (place / "agent.py").write_text(PROGRAM.format(options=options), encoding="utf-8")
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, str(place / "agent.py")],
         cwd=cwd or place,
         env=environment(env),
@@ -35,7 +35,7 @@ def start(
         timeout=60,
         check=True,
     )
-    return done.stderr
+    return str(done.stderr)
 
 
 def test_a_new_store_is_named_once(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support import forked
 
 import holdfast
 
@@ -101,14 +102,14 @@ def start(
 ) -> "subprocess.CompletedProcess[str]":
     (place / "agent.py").write_text(program, encoding="utf-8")
     command = [sys.executable, "agent.py"]
-    return subprocess.run(
+    return forked.run(
         command, cwd=place, env=environment(env), capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def typed(command: str, place: Path) -> "subprocess.CompletedProcess[str]":
     """The command as a person copies it into a shell."""
-    return subprocess.run(
+    return forked.run(
         command,
         shell=True,
         cwd=place,
@@ -160,7 +161,7 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "runs.md").read_text(encoding="utf-8")
     shown = guide.partition("$ python trip.py\n")[2].partition("```")[0]
     (tmp_path / "trip.py").write_text(ASKING.format(store=""), encoding="utf-8")
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "trip.py"],
         cwd=tmp_path,
         env=environment(),
@@ -321,7 +322,7 @@ def test_in_ipython_nothing_is_installed(tmp_path: Path) -> None:
 def test_an_interactive_interpreter_lives_on(tmp_path: Path) -> None:
     """At the prompt of ``python -i`` the lines are printed, and the prompt comes back."""
     typed_in = 'import holdfast\nrun = holdfast.run("trip").open()\nrun.ask("Book it?", returns=bool)\nprint(40 + 2)\n'
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-i", "-q"],
         cwd=tmp_path,
         env=environment(),

@@ -1,12 +1,12 @@
 """``holdfast replay``: today's program over recorded runs, for people and for CI."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support import forked
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -33,7 +33,7 @@ def program(own_shop: "Shop", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_URL", own_shop.store.url)
     path = tmp_path / "agent.py"
     path.write_text(PROGRAM)
-    subprocess.run([sys.executable, str(path), "bills"], check=True, timeout=60)
+    forked.run([sys.executable, str(path), "bills"], check=True, timeout=60)
     return path
 
 
@@ -63,7 +63,7 @@ def test_a_constant_that_a_call_reads_differs(own_shop: "Shop", program: Path) -
         "import sys", 'LEDGER = "ledger.txt"\nimport sys'
     )
     program.write_text(reads)
-    subprocess.run([sys.executable, str(program), "more"], check=True, timeout=60)
+    forked.run([sys.executable, str(program), "more"], check=True, timeout=60)
     assert own_shop("replay", "more").code == 0
     program.write_text(reads.replace('"ledger.txt"', '"other.txt"'))
     answer = own_shop("replay", "more")

@@ -17,6 +17,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import forked
 
 import holdfast
 from holdfast.cli.relaunch import program_of
@@ -62,7 +63,7 @@ class Project:
         shutil.copy(PROGRAM, self.script)
 
     def begin(self, mode: str, run: str = "jobs", python: str = sys.executable) -> int:
-        done = subprocess.run(
+        done = forked.run(
             [python, "agent.py", run, mode],
             cwd=self.path, env=environ(), capture_output=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
@@ -70,7 +71,7 @@ class Project:
 
     def resume(self, *words: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [*HOLDFAST, "resume", *words, "--store", str(self.path / ".holdfast")]
-        return subprocess.run(
+        return forked.run(
             command, cwd=cwd, env=environ(), capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options
         )  # fmt: skip
 
@@ -116,7 +117,7 @@ class TestGoingOn:
     def test_the_shell_sees_the_signal(self, project: Project, tmp_path: Path) -> None:
         """128 + n, as for any program."""
         project.begin("stuck")
-        done = subprocess.run(
+        done = forked.run(
             ["sh", "-c", '"$@"; exit $?', "sh", *HOLDFAST, "resume", "jobs", "--store", project.path / ".holdfast"],
             cwd=tmp_path, env=environ(), capture_output=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
@@ -133,7 +134,7 @@ class TestGoingOn:
             program.replace('mode == "fail"', 'mode == "wait"').replace('"wait"', '"fail"', 1)
         )
         command = [*HOLDFAST, "resume", "jobs", "--store", str(project.path / ".holdfast")]
-        with subprocess.Popen(
+        with forked.Popen(
             command, cwd=tmp_path, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
             try:
@@ -371,7 +372,7 @@ class TestRefusals:
     def test_a_program_in_no_file(self, project: Project, tmp_path: Path) -> None:
         """Typed after ``python -c``: there is nothing to start again."""
         code = "import holdfast, os\nwith holdfast.run('jobs'): os.kill(os.getpid(), 9)"
-        subprocess.run([sys.executable, "-c", code], cwd=project.path, env=environ(), check=False)
+        forked.run([sys.executable, "-c", code], cwd=project.path, env=environ(), check=False)
         done = project.resume("jobs", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 from tests.cli.test_docs_page import STATUSES
+from tests.support import forked
 
 import holdfast
 from holdfast.core.budget.budget_fold import BUDGET
@@ -55,7 +56,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self.written = ""
         self.resize(columns, lines)
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             [sys.executable, "-c", GRAB, os.ttyname(slave), *command],
             stdin=slave,
             stdout=slave,
@@ -110,7 +111,7 @@ class Terminal:
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     """A run that is in the middle of a step, in a process that can be killed."""
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, str(PROGRAM), "jobs", "wait"],
         cwd=tmp_path,
         env=environ(),
@@ -267,7 +268,7 @@ def test_json_is_a_document_a_line(own_shop: "Shop") -> None:
 
 def test_a_store_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     """Whoever starts watching before the first run sees it come; and looking makes no store."""
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*HOLDFAST, "runs", "--watch", "--every", "0.1"],
         cwd=tmp_path,
         env=environ(),

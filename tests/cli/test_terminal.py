@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from textwrap import dedent
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_runs import sized
+from tests.support import forked
 
 import holdfast
 
@@ -153,7 +153,7 @@ def test_colours_are_only_for_terminals(shop: "Shop") -> None:
         assert ESCAPE in shop.on_terminal(*command)
         assert ESCAPE not in shop.on_terminal(*command, NO_COLOR="1")
         assert ESCAPE not in shop.on_terminal(*command, TERM="dumb")
-        done = subprocess.run(shop.command(*command), capture_output=True, text=True, check=False)
+        done = forked.run(shop.command(*command), capture_output=True, text=True, check=False)
         assert ESCAPE not in done.stdout + done.stderr
         assert not set("✓✗●○│─┃━") & set(done.stdout)
 
@@ -171,7 +171,7 @@ def test_a_terminal_without_unicode_gets_ascii(shop: "Shop") -> None:
     assert "x nightly" in shown
     assert "+ daily.2" in shown
     assert shown.isascii()
-    done = subprocess.run(
+    done = forked.run(
         shop.command("show", "debt-cycles"),
         capture_output=True,
         text=True,
@@ -202,17 +202,17 @@ def test_in_tmux(shop: "Shop", tmp_path: Path) -> None:
     quoted = " ".join(f"'{word}'" for word in shop.command("runs"))
     script.write_text(f"NO_COLOR=1 {quoted}\necho '=== done'\ncat\n")
     server = [tmux, "-L", f"holdfast-{tmp_path.name}", "-f", "/dev/null"]
-    subprocess.run([*server, "new-session", "-d", "-x", "80", "-y", "24", f"sh {script}"], check=True)
+    forked.run([*server, "new-session", "-d", "-x", "80", "-y", "24", f"sh {script}"], check=True)
     try:
         deadline = time.monotonic() + 60
         shown = ""
         while "=== done" not in shown:
             assert time.monotonic() < deadline, shown
-            shown = subprocess.run(
+            shown = forked.run(
                 [*server, "capture-pane", "-p"], capture_output=True, text=True, check=True
             ).stdout
     finally:
-        subprocess.run([*server, "kill-server"], check=False)
+        forked.run([*server, "kill-server"], check=False)
     lines = shown.splitlines()
     assert lines[0].split() == ["RUN", "STATUS", "POSITION", "ATTEMPTS", "LAST", "SIGN"]
     assert [line.split()[1] for line in lines[1:5]] == ["debt-cycles", "nightly", "ledger", "daily.2"]

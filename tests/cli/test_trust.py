@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from tests.cli.test_resume import DEADLINE_S, HOLDFAST, environ
+from tests.support import forked
 
 import holdfast
 from holdfast.cli.app import app
@@ -72,7 +73,7 @@ class Two:
         return self._run([*HOLDFAST, *words], self.user, **options)
 
     def _run(self, command: list[str], cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return forked.run(
             command, cwd=cwd, env=environ(), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
             stdin=subprocess.DEVNULL, **options,
         )  # fmt: skip
@@ -154,7 +155,7 @@ def test_on_a_terminal_it_asks(two: Two, typed: str, code: int, out: bool) -> No
     """Command, directory and origin, and then the question; only yes is yes."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 300, 0, 0))
-    with subprocess.Popen(
+    with forked.Popen(
         [*HOLDFAST, "resume", "job~1"], cwd=two.user, env={**environ(), "TERM": "xterm", "NO_COLOR": "1"},
         stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     ) as process:  # fmt: skip
@@ -291,7 +292,7 @@ with holdfast.run("job", store={url!r}) as run:
     run.step("one", int, 1)
     os.kill(os.getpid(), 9)
 """)
-    subprocess.run([sys.executable, str(program)], timeout=60, check=False)
+    forked.run([sys.executable, str(program)], timeout=60, check=False)
     os.chown(tmp_path / "a.db-wal", 65534, -1)
     started: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *words: started.append(words))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.support import forked
 
 import holdfast
 
@@ -17,11 +18,11 @@ pytestmark = pytest.mark.slow
 
 def started(store: Path, *options: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "holdfast.cli", "ui", "--no-open", "--store", str(store), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return forked.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def refused(*options: str, store: str) -> tuple[int, str]:
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "holdfast.cli", "ui", "--no-open", "--store", store, *options],
         capture_output=True,
         text=True,

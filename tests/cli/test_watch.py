@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support import forked
 
 import holdfast
 from holdfast.cli.watch.breaker import DELAY_S_MAX, WINDOW_S, Breaker
@@ -41,14 +42,14 @@ class Yard:
         return [*HOLDFAST, "watch", "--backoff", "0.01", *options, "--", *child]
 
     def watch(self, mode: str, *options: str, run: str = "jobs") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return forked.run(
             self.command(mode, *options, run=run),
             cwd=self.path, env=environ(), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
 
     def start(self, command: list[str]) -> "subprocess.Popen[str]":
         """In a session of its own: a test that is run in a terminal has that terminal's Ctrl-C otherwise."""
-        return subprocess.Popen(
+        return forked.Popen(
             command, cwd=self.path, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -139,11 +140,9 @@ class TestRestarting:
 
     def test_it_watches_a_resume(self, yard: Yard) -> None:
         """``holdfast resume`` is the program itself: its death by a signal is seen as such, and it is resumed again."""
-        subprocess.run(
-            [sys.executable, str(PROGRAM), "jobs", "parts"], cwd=yard.path, env=environ(), check=False
-        )
+        forked.run([sys.executable, str(PROGRAM), "jobs", "parts"], cwd=yard.path, env=environ(), check=False)
         command = [*HOLDFAST, "watch", "--backoff", "0.01", "--", *HOLDFAST, "resume", "jobs"]
-        done = subprocess.run(
+        done = forked.run(
             command,
             cwd=yard.path,
             env=environ(),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_docs_page import documented
+from tests.support import forked
 
 import holdfast
 from holdfast.model.event_fields import contents_of
@@ -25,7 +26,7 @@ class CommandBuilder:
     def __call__(self, *words: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-c", "from holdfast.cli.app import app; app()", *words]
         environ = {**os.environ, "HOLDFAST_URL": self.url, "COLUMNS": "100"}
-        return subprocess.run(
+        return forked.run(
             command, cwd=self.directory, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
 

@@ -45,7 +45,7 @@ def test_killed_at_every_port_call(crash_matrix: CrashMatrix) -> None:
     """Before and after each, at the usual pace."""
     kills = 0
     for when in WHENS:
-        for at in count(WHENS.index(when), OFTEN):
+        for at in count(WHENS.index(when), min(OFTEN, 4)):
             case = crash_matrix.case(WRITING, start="fork")
             case.run(Kill(at, when))
             if case.struck is None:
@@ -102,7 +102,7 @@ def test_bringing_back_is_killed_at_every_port_call(crash_matrix: CrashMatrix) -
     """The same, around calls of the store, at the usual pace: a fork whose files have not come yet gets them by a restoring."""
     kills = 0
     for when in WHENS:
-        for at in count(WHENS.index(when), 2 * OFTEN if OFTEN > 1 else 1):
+        for at in count(WHENS.index(when), OFTEN):
             case = crash_matrix.case(BACK, start="fork")
             case.run(Kill(at, when))
             if case.struck is None:

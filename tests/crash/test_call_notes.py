@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import pytest
 from click.testing import CliRunner
+from tests.support import forked
 
 import holdfast
 from holdfast.cli.app import app
@@ -51,7 +52,7 @@ with holdfast.run("r", store=url) as run:
 def killed_inside(url: str, how: str) -> float:
     """Start the program, and kill it inside of its second step; when it was started."""
     began = time.time()
-    child = subprocess.Popen([sys.executable, "-c", _PROGRAM, url, how], stdout=subprocess.PIPE, text=True)
+    child = forked.Popen([sys.executable, "-c", _PROGRAM, url, how], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     with child, child.stdout as lines:
         assert lines.readline() == "inside\n"

@@ -15,7 +15,7 @@ import holdfast
 from holdfast.testing.crash_matrix import Case, CrashMatrix
 
 FAMILY = Path(__file__).parent / "programs" / "family.py"
-SELDOM = EVERY if EVERY == 1 else 8 * EVERY
+SELDOM = EVERY if EVERY == 1 else 4 * EVERY
 AGAIN = 199 if EVERY == 1 else None
 """The walks are long: ``make test`` strikes each at a few places, ``make crash`` everywhere, and its recoveries too."""
 

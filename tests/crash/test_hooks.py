@@ -2,13 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support import forked
 from tests.support.receiver import Receiver, receiving
 from tests.support.sampling import OFTEN
 
@@ -81,7 +81,7 @@ def test_a_crash_is_reported_by_others_and_once(tmp_path: Path) -> None:
         store = holdfast.store(url)
         store.hooks.add(receiver.url, on=["in-doubt"])
         store.hooks.add(receiver.url, on=["failed"])
-        done = subprocess.run([sys.executable, str(program), url], check=False)
+        done = forked.run([sys.executable, str(program), url], check=False)
         assert done.returncode == -signal.SIGKILL
         store.deliver_hooks()
         store.deliver_hooks()
@@ -91,7 +91,7 @@ def test_a_crash_is_reported_by_others_and_once(tmp_path: Path) -> None:
         assert [one["step"] for one in notice["in_doubt"]] == ["pay"]
         assert "'pay'" in notice["text"]
         store.resolve("a", "pay", "abandon")
-        subprocess.run([sys.executable, str(program), url, "again"], check=True)
+        forked.run([sys.executable, str(program), url, "again"], check=True)
         store.deliver_hooks()
         assert receiver.seen == [("a", "crashed")] * 2
         store.close()
@@ -106,7 +106,7 @@ def test_a_holder_that_is_killed_while_it_sends(tmp_path: Path) -> None:
         receiver.answers = [receiver.stall]
         store = holdfast.store(url)
         store.hooks.add(receiver.url, timeout_s=60.0)
-        with subprocess.Popen([sys.executable, str(program), url]) as process:
+        with forked.Popen([sys.executable, str(program), url]) as process:
             until = time.monotonic() + DEADLINE_S
             while not receiver.requests and time.monotonic() < until:
                 time.sleep(0.01)

@@ -29,7 +29,7 @@ PRELOAD = ("holdfast.stores.postgres", "psycopg")
 CALLS_MIN = {"replay": 40, "restore": 28, "autosave": 28, "gather": 24, "threads": 15, "many": 15}
 """Fewer port calls than this, and the program did not do what it is there for. How many commits tasks share varies a little."""
 CLOSELY = {"replay"}
-"""Struck at every second call always; the others at every fourth one, unless ``make crash`` asks for each."""
+"""Struck at every fourth place; the others at every eighth one, unless ``make crash`` asks for each."""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_killed_at_every_call_and_again_while_recovering(
     And so it does if the recovery is killed too. All pairs would be thousands: each first kill gets every n-th of the
     kills in its recovery, beginning one further than the kill before it, so that every place comes to be hit.
     """
-    stride = min(OFTEN, 2) if agent_name in CLOSELY else OFTEN
+    stride = min(OFTEN, 4) if agent_name in CLOSELY else OFTEN
     report = crash_matrix.walk(
         agent, agent_name, check=check_case, start="fork", every=stride, again_every=every
     )

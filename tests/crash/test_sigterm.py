@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import forked
 
 import holdfast
 
@@ -18,7 +19,7 @@ APPENDS_MAX = 30
 
 
 def start(place: Path, mode: str, k: int, when: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return forked.run(
         [sys.executable, str(PROGRAM), f"sqlite:///{place}/runs.db", mode, str(k), when],
         cwd=place,
         capture_output=True,

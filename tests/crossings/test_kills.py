@@ -1,6 +1,6 @@
 """Every operation of the matrix, killed at each of its writes and repeated: the same must be true of every branch.
 
-``make test`` takes some kills of every cell, ``make crossings`` all of them at every event.
+``make test`` takes one kill of every cell, ``make crossings`` all of them at every event.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.crossings.kills import MortalWorld
 from tests.crossings.operations import CANNOT_BE, OPERATIONS
 from tests.crossings.programs import PROGRAMS, Program
 
-KILLS = 2
+KILLS = 1
 CELLS = [
     pytest.param(program, name, id=f"{program.what}-{name}")
     for program in PROGRAMS

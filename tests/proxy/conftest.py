@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import forked
+from tests.support.fork_server import fork_server
 from tests.support.model_server import Provider
 
 import holdfast
@@ -44,7 +46,7 @@ class Desk:
     def started(self, command: list[str], **environ: str) -> Iterator["subprocess.Popen[str]"]:
         """In a session of its own, so that nothing of it stays behind."""
         (self.path / "paused").unlink(missing_ok=True)
-        with subprocess.Popen(
+        with forked.Popen(
             command, cwd=self.path, env=self._environ(environ), text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
@@ -160,6 +162,12 @@ def _answered(request: urllib.request.Request, timeout: float) -> tuple[int, Any
         return status, json.loads(content)
     except ValueError:
         return status, content.decode()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded() -> None:
+    """What a proxy loads: half of what its start takes."""
+    fork_server().load("holdfast.cli.commands.proxy", "holdfast.proxy.server", "httpx", "uvicorn")
 
 
 @pytest.fixture

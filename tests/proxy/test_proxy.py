@@ -419,7 +419,7 @@ def unpacked(data: bytes) -> bytes:
 def test_without_the_extra_it_says_what_to_install(desk: Desk) -> None:
     """A typed error, not a traceback."""
     hidden = "import sys; sys.modules['uvicorn'] = None; from holdfast.cli import main; main()"
-    done = desk.done([sys.executable, "-c", hidden, "proxy", "--run", "talk"])
+    done = desk.done([sys.executable, "-B", "-c", hidden, "proxy", "--run", "talk"])  # so it is not forked
     assert done.returncode == 2
     assert "hint: pip install 'holdfast[proxy]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,12 +5,12 @@ is accepted because the first one's letter is gone already.
 """
 
 import signal
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support import forked
 from tests.support.stores import over_shared_stores
 
 import holdfast
@@ -64,7 +64,7 @@ def test_the_command_line_answers_too(start: "Start", url: str, store: holdfast.
     """``holdfast answer``, while the run waits: nothing has to be started again."""
     worker = waiting(start, url, "wait", "ask", store)
     command = [sys.executable, "-c", "from holdfast.cli import main; main()"]
-    done = subprocess.run(
+    done = forked.run(
         [*command, "answer", "run", "no", "--by", "kim", "--store", url],
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from tests.simulator.play import play
 from tests.simulator.script import Line, Script, script_of
 from tests.simulator.shrink import shrink
 
-SEEDS: Final = 200
+SEEDS: Final = 100
 PER_TEST: Final = 20
 
 pytestmark = pytest.mark.slow

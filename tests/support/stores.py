@@ -3,13 +3,15 @@
 A test, or a module by its ``pytestmark``, says ``over_shared_stores``; the fixture ``shared_url`` of ``tests/conftest.py``, which
 it uses or its fixtures do, is then each of these in turn. Without the mark it is SQLite.
 
-Behaviour tests run on memory and on one persistent store, drawn anew for each run of pytest and named in its header:
-``HOLDFAST_TEST_STORE`` names it instead. ``memory`` means no other, ``all`` means each of them. DynamoDB is never drawn: it is
-slow, and only on if it is named.
+Behaviour tests run on memory, and a third of them on one persistent store too. Which store and which third is drawn anew for
+each run of pytest and named in its header: ``HOLDFAST_TEST_STORE`` names it instead, ``sqlite:2`` for a third, ``sqlite`` for all
+tests. ``memory`` means no other, ``all`` means all tests on each store. DynamoDB is never drawn: it is slow, and only on if it is
+named.
 """
 
 import os
 import random
+from zlib import crc32
 
 import pytest
 
@@ -21,7 +23,10 @@ STORES = ("sqlite", "postgresql", "dynamodb")
 
 PERSISTENT = ("sqlite", "postgres")
 # Put back into the environment, so that the workers of this run of pytest have the same.
-CHOSEN = os.environ.setdefault("HOLDFAST_TEST_STORE", random.SystemRandom().choice(PERSISTENT))
+CHOSEN = os.environ.setdefault(
+    "HOLDFAST_TEST_STORE", f"{random.SystemRandom().choice(PERSISTENT)}:{random.SystemRandom().randrange(3)}"
+)
+_KIND, _, _THIRD = CHOSEN.partition(":")
 
 
 def behaviour_stores() -> list[str]:
@@ -29,8 +34,14 @@ def behaviour_stores() -> list[str]:
     if CHOSEN == "all":
         return ["memory", *PERSISTENT]
     known = ("memory", *PERSISTENT, "dynamodb")
-    assert CHOSEN in known, f"HOLDFAST_TEST_STORE={CHOSEN}: {', '.join(known)} or all"
-    return ["memory"] if CHOSEN == "memory" else ["memory", CHOSEN]
+    assert _KIND in known, f"HOLDFAST_TEST_STORE={CHOSEN}: {', '.join(known)} or all"
+    assert _THIRD in {"", "0", "1", "2"}, f"HOLDFAST_TEST_STORE={CHOSEN}: there are the thirds 0, 1 and 2"
+    return ["memory"] if _KIND == "memory" else ["memory", _KIND]
+
+
+def is_of_another_third(test: str, store: str) -> bool:
+    """Whether this run of pytest leaves the test of this name out on this store."""
+    return bool(_THIRD) and store == _KIND and crc32(test.encode()) % 3 != int(_THIRD)
 
 
 _EACH = [

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ import uvicorn
 
 import holdfast
 from holdfast.api.store.store import Store
+from holdfast.ui import html
 from holdfast.ui.server import Options, listen, make_app
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -49,6 +51,14 @@ def serving(store: Store, **options: object) -> Iterator[Served]:
         server.should_exit = True
         thread.join()
         listening.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates() -> Iterator[None]:
+    """Compiled once, and not for each inspector."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdfast.ui.server.environment", cache(html.environment))
+        yield
 
 
 @pytest.fixture

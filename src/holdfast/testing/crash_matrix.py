@@ -20,6 +20,7 @@ the undisturbed script.
 import json
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -206,6 +207,8 @@ class CrashMatrix:
             "every": every,
             "again_every": again_every,
             "start": start,
+            # The agent's module is mostly one of tests: to import this took most of a child's time.
+            "preload": ("pytest",) if "pytest" in sys.modules else (),
         }
         return self.walk(script, *told, check=compare, **options)
 

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import run as run_process
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
@@ -18,6 +17,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, RetryPolicy, interrupt
 from tests.adapters.langgraph.test_threads import config_of
+from tests.support.fork_server import fork_server
+from tests.support.forked import run as run_process
 from tests.support.model_server import Provider
 
 import holdfast
@@ -40,6 +41,12 @@ class Answers(TypedDict):
     """What the model said."""
 
     answers: Annotated[list[str], operator.add]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    """Most of what a program with a graph takes is what it imports."""
+    fork_server().load("openai", "langgraph.graph", "holdfast.adapters.langgraph")
 
 
 @pytest.fixture

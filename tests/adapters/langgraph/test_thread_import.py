@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from subprocess import run as run_process
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, TypedDict
 from uuid import uuid4
@@ -23,6 +22,8 @@ from langgraph.graph import START, StateGraph, add_messages
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
 from tests.adapters.langgraph.test_threads import _Cipher, adding, config_of
+from tests.support.fork_server import fork_server
+from tests.support.forked import run as run_process
 
 import holdfast
 from holdfast.adapters.langgraph import HoldfastSaver, import_threads
@@ -211,6 +212,7 @@ def test_killed_in_the_middle_and_repeated(tmp_path: Path, at: int) -> None:
     origin = Origin(f"sqlite:///{path}", lambda: SqliteSaver.from_conn_string(str(path)))
     filled(origin)
     store = str(tmp_path / "h.db")
+    fork_server().load("holdfast.adapters.langgraph", "langgraph.graph", "psycopg")
     killed = run_process([sys.executable, "-c", KILLED, origin.url, store, str(at)], check=False)
     assert killed.returncode == -9
     report = import_threads(origin.url, store)

@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
@@ -23,6 +23,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from pydantic import BaseModel
+from tests.support.fork_server import fork_server
+from tests.support.forked import Popen
 from tests.support.stores import over_shared_stores
 
 import holdfast
@@ -380,6 +382,7 @@ def turns(url: str, name: str, count: str = "8") -> None:
 @over_shared_stores
 def test_two_processes_on_one_thread_lose_nothing(shared_url: str) -> None:
     """Every turn that came to its end is in the thread, and there is one chain from its beginning to its end."""
+    fork_server().load("langgraph.graph", "holdfast.adapters.langgraph")
     writers = [
         Popen([sys.executable, "-c", TURNS, shared_url, name, "5"], stdout=PIPE, stderr=PIPE, text=True)
         for name in ("one", "two")

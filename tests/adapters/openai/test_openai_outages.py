@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import openai
 import pytest
+from tests.support import forked
 from tests.support.model_server import Provider, Reply, faults
 from tests.support.model_server.client import needs_responses
 
@@ -171,12 +172,12 @@ with holdfast.run("a", store="sqlite:///{tmp_path}/a.db") as run:
 """
     )
     url = f"sqlite:///{tmp_path}/a.db"
-    with subprocess.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as first:
+    with forked.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as first:
         deadline = time.monotonic() + 60
         while not _waits(url) and time.monotonic() < deadline:
             time.sleep(0.02)
         first.kill()
-    with subprocess.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as second:
+    with forked.Popen([sys.executable, program], stderr=subprocess.DEVNULL) as second:
         deadline = time.monotonic() + 60
         while len(events(url, Kind.ATTEMPT_STARTED)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)

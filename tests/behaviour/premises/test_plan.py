@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support import forked
 
 import holdfast
 from holdfast.core.resume.resume_plan import Saved
@@ -182,7 +183,7 @@ with holdfast.run("job") as run:
 
 
 def started(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
+    return forked.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
 
 
 @pytest.fixture

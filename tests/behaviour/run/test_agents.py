@@ -1,11 +1,11 @@
 """Functions as entry points: inputs, results without entering the body, the command line and its exit codes."""
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support import forked
 
 import holdfast
 
@@ -114,7 +114,7 @@ def test_main_gives_a_command_line_with_exit_codes(tmp_path: Path) -> None:
     script.write_text(SCRIPT, encoding="utf-8")
 
     def call(*args: str) -> tuple[int, str, str]:
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, str(script), *args, "--store", str(tmp_path / "s.db")],
             capture_output=True,
             text=True,
