@@ -166,7 +166,9 @@ def test_an_effect_gets_settle_s_and_no_more(
 
     @holdfast.tool(verify=lambda: holdfast.NotDone("not there"), settle_s=60, ignore=["is_well"])
     def pay() -> str:
-        return "paid" if is_well else die()
+        if not is_well:
+            die()
+        return "paid"
 
     def attempt() -> Any:
         with holdfast.run("r", store=url):

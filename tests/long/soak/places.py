@@ -85,7 +85,7 @@ class PostgresPlace(Place):
         time.sleep(chance.uniform(0, 2))
         self._server.start()
 
-    def end(self, *, is_kept: bool = False) -> None:  # noqa: ARG002 - its logs are enough
+    def end(self, *, is_kept: bool = False) -> None:
         self._server.remove()
 
 
@@ -110,7 +110,7 @@ class DynamoPlace(Place):
         time.sleep(chance.uniform(0.5, 3))
         os.kill(process, signal.SIGCONT)
 
-    def end(self, *, is_kept: bool = False) -> None:  # noqa: ARG002 - its logs are enough
+    def end(self, *, is_kept: bool = False) -> None:
         self._server.stop()
 
 
