@@ -105,6 +105,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="memory", help="which of their tests, as pytest's -k takes it")
     given = parser.parse_args()
+    results.commit_now()  # that of the beginning
     from tests.support.postgres.sharing import shared_url
 
     begun, counts = time.monotonic(), dict[str, int]()

@@ -230,6 +230,7 @@ def main() -> int:
     parser.add_argument("--kind", nargs="*", default=list(KINDS))
     parser.add_argument("--result", default="", help="the name under which the counts are kept")
     given = parser.parse_args()
+    results.commit_now()  # that of the beginning
     logging.getLogger("holdfast").setLevel(logging.CRITICAL)
     without_certificates(pytest.MonkeyPatch())
     begun, counts, problems = time.monotonic(), Counter[str](), 0

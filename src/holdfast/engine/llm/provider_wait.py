@@ -107,7 +107,7 @@ class Watch:
         self._waiting = WAITS.of(work.held.view).open.get(work.asked.key)
         if self._waiting is not None:
             self._began = self._target_began = work.held.clock.monotonic()
-            # Recorded by a clock that was ahead, its end says nothing: then the provider is asked, and names one.
+            # Recorded by a clock that was ahead, its end says nothing: the provider is asked, and names one.
             if work.held.clock.wall() >= self._waiting.since - CLOCK_BACK_S:
                 await self._until(self._waiting.until)
 

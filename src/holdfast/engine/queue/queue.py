@@ -92,9 +92,10 @@ def stand_down(store: StorePort, row: RunRow, now: float) -> None:
 
 
 def is_emptied(store: StorePort, row: RunRow) -> bool:
-    """Whether a rewind of its parent has emptied this claimed run: it has no inputs until the parent asks for it again.
+    """Whether a rewind of its parent has emptied this claimed run.
 
-    A letter makes such a run due, too. Executed then, it would begin without inputs, or with wrong ones.
+    It has no inputs until the parent asks for it again. A letter makes such a run due, too: executed then, it
+    would begin without inputs, or with wrong ones.
     """
     return row.status == Status.QUEUED and row.head > 1 and load(store, row.run, row).started is None
 

@@ -195,7 +195,7 @@ def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
 
 async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
     call_options, clock = work.call_options, work.held.clock
-    # Another clock may have been ahead when the call was made: what is left is never more than all of settle_s.
+    # The clock may have been ahead when the call was made: what is left is at most all of settle_s.
     waited_s, began = max(0.0, clock.wall() - since), clock.monotonic()
     while True:
         decision = settle(
