@@ -114,8 +114,7 @@ class Maker:
         """The program with one change at a random place. No effect moves out of what is ``finished``."""
         self._finished = finished
         places = list(_places(ops))
-        at = self.random.choice(places) if places else ()
-        return self._edited(ops, at)
+        return self._edited(ops, self.random.choice(places)) if places else (self.leaf(),)
 
     def _edited(self, ops: Program, at: tuple[int, ...]) -> Program:
         if len(at) > 1:
@@ -342,6 +341,10 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
     # Others were stopped beside a call that was killed, and edited away before anybody could answer.
     for stopped in asked:
         run = stopped.run
+        if (
+            not stopped.effects
+        ):  # a task beside it has taken over what it was stopped for: it is asked for again
+            continue
         uid = uids[stopped.step, stopped.arguments["_value"]]
         for effect in stopped.effects:
             whose = effect.run or run
