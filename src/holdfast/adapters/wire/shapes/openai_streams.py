@@ -144,7 +144,7 @@ class ResponsesSource(WireSource):
         return with_text(response, partial.text, self._begun) if partial.text else response
 
     def live(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:
-        """An unchanged event; before the last one the text that only that one has, so that no replay gives more."""
+        """An unchanged event; before the last one, the text that only it has: a replay gives it, too."""
         self._given += delta.get("text", "")
         said = text_of(chunk.get("response") or {}) if "response" in delta.get("facts", {}) else ""
         missing = said[len(self._given) :] if said.startswith(self._given) else ""
