@@ -200,6 +200,9 @@ CUT_OFF: Final = (
 def is_meant(case: Case, outcome: Outcome, bare: Outcome) -> bool:
     """Whether a wrapped client is meant to differ here from the bare one."""
     kind = case.kind
+    if outcome.error == "holdfast.UnusableAnswer":
+        is_cut_off = case.streamed and any(kind == one and name in case.driver.name for name, one in CUT_OFF)
+        return kind in USELESS or is_cut_off
     if bare.error.startswith("aiohttp."):  # Gemini's async client: inside a run its requests go through httpx
         return outcome.error.startswith(("httpx.", "httpx2."))
     if kind in {"moved, 307", "moved, 308"}:  # for ever; Ollama's client follows none
@@ -208,9 +211,6 @@ def is_meant(case: Case, outcome: Outcome, bare: Outcome) -> bool:
         kind == "a refusal that is cut off"
     ):  # its body is read below the client, which takes that for a lost connection
         return outcome.error.endswith(".APIConnectionError")
-    if outcome.error == "holdfast.UnusableAnswer":
-        is_cut_off = case.streamed and any(kind == one and name in case.driver.name for name, one in CUT_OFF)
-        return kind in USELESS or is_cut_off
     return (
         outcome.error == "holdfast.AwaitingProvider" and kind.removeprefix("429, retry-after ") in LONG_AFTERS
     )
