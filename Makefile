@@ -202,7 +202,8 @@ soak: .venv/.dev .venv-aws/.ready  ## agents on four stores, killed, stopped, fo
 	$(GUARANTEES)
 
 upgrade: .venv/.dev .venv-aws/.ready  ## runs that outlive their Python and their Holdfast: Pythons 3.11 to 3.13, and older states of this package
-	HOLDFAST_UPGRADE=1 $(BIN)/python -m pytest -q -n 0 tests/long/upgrade tests/migrations tests/faults/test_migration_power_cuts.py
+	HOLDFAST_TEST_RESULTS=docs/results/upgrade.json HOLDFAST_UPGRADE=1 $(BIN)/python -m pytest -q -n 0 tests/long/upgrade tests/migrations tests/faults/test_migration_power_cuts.py
+	$(GUARANTEES)
 
 facade: .venv/.dev  ## write api/run.py anew out of api/async_run.py
 	$(BIN)/python scripts/sync_facade.py

@@ -1,7 +1,7 @@
 """docs/guarantees.md is what its sources say, and they name only what there is.
 
-Meant to notice: a count changed in a result, a sentence changed on the page, a trial that names a test file which was
-moved (seen), a result of a target that the Makefile does not have, a promise that the tour words in another way.
+Planted: a count changed in a result, a sentence changed on the page, a trial that names a test file which was moved, a
+result of a target that the Makefile does not have, a promise that the tour words in another way.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The power goes off while a store of format 1 becomes one of format 2.
 
 At every write and sync of the migration, with what was not synced kept, lost or torn: the store is of one format or the
-other, whole, and its run goes on. Meant to notice: ``user_version`` set in a transaction of its own, before the columns are there.
+other, whole, and its run goes on. Planted: ``user_version`` set in a transaction of its own, before the columns are there.
 """
 
 import os

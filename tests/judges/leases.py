@@ -179,6 +179,7 @@ def main() -> int:
     parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    results.commit_now()  # that of the beginning
     from tests.support.postgres.sharing import shared_url
 
     begun, counts, kinds = time.monotonic(), Counter[str](), given.store or STORES

@@ -111,6 +111,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=2000, help="in memory; fewer where a store is slow")
     parser.add_argument("--store", choices=list(COSTS), action="append")
     given = parser.parse_args()
+    results.commit_now()  # that of the beginning
     kinds = given.store or list(COSTS)
     from tests.support.postgres.sharing import shared_url
 

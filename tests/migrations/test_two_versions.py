@@ -66,7 +66,7 @@ def test_the_older_format_is_changed_when_its_holder_is_gone_and_then_refused(
 ) -> None:
     """The older one works on while it holds a run, and the newer one only waits; then it is the other way round.
 
-    Meant to notice: no look at who holds a run (``_HELD`` empty, ``is_older_alive`` false): the older one's next append fails.
+    Planted: no look at who holds a run (``_HELD`` empty, ``is_older_alive`` false): today's one was let in beside it.
     """
     old = start("1")
     assert old.do("hold", "a", "2") == "ok 4"

@@ -87,7 +87,7 @@ def _tried(mutation: Mutation) -> tuple[bool, str]:
     if done.returncode != _FAILED or not failed:
         last = (done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["nothing"])[-1]
         return _told(mutation, is_noticed=False, by=f"**not noticed**: {last}")
-    test = failed[0].split()[1]
+    test = failed[0].partition(" ")[2].partition(" - ")[0]  # its parameters may have spaces
     alone = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", test]
     if subprocess.run(alone, cwd=ROOT, capture_output=True, check=False).returncode != 0:
         return _told(mutation, is_noticed=False, by=f"**fails without it**: `{test}`")

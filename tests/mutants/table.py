@@ -117,9 +117,9 @@ MUTATIONS: Final = (
     Mutation(
         _REPEATED,
         "calls with other arguments are the same call",
-        "core/steps/identity.py",
-        'return blake2b(f"{scope}\\0{name}\\0".encode() + arguments, digest_size',
-        'return blake2b(f"{scope}\\0{name}\\0".encode(), digest_size',
+        "engine/steps/call_identity.py",
+        "site = blake2b(named + arguments, digest_size",
+        "site = blake2b(named, digest_size",
         ("tests/behaviour/steps/test_identity.py",),
     ),
     Mutation(

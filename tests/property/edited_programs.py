@@ -12,7 +12,8 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from random import Random
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from uuid import uuid4
 from tests.support import results
 
 import holdfast
+from holdfast.engine import store_threads
 from holdfast.engine.drift import guard, program
 from holdfast.errors import EffectUnclaimed
 from holdfast.model.event_fields import contents_of
@@ -112,8 +114,7 @@ class Maker:
         """The program with one change at a random place. No effect moves out of what is ``finished``."""
         self._finished = finished
         places = list(_places(ops))
-        at = self.random.choice(places) if places else ()
-        return self._edited(ops, at)
+        return self._edited(ops, self.random.choice(places)) if places else (self.leaf(),)
 
     def _edited(self, ops: Program, at: tuple[int, ...]) -> Program:
         if len(at) > 1:
@@ -184,6 +185,22 @@ def effects_of(ops: Program, finished_steps: set[int]) -> Iterator[int]:
             yield from effects_of(op.body, finished_steps)
 
 
+class InOrder(ThreadPoolExecutor):
+    """Runs what it is given at once, in the thread of the loop: so a seed gives the same walk each time.
+
+    What happens side by side is drawn by the walk itself, in its pauses.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """The outcome, which is there already."""
+        done = Future[Any]()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
 # -- running -------------------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +211,7 @@ class Attempt:
         self.store, self.ops, self.world, self.random, self.lives = store, ops, world, random, lives
 
     async def run(self) -> str:
+        asyncio.get_running_loop().set_default_executor(InOrder())
         try:
             await self._entered("r", self.ops)
         except Kill:
@@ -323,6 +341,10 @@ def _answer(store: holdfast.Store, ops: Program, world: World) -> bool:
     # Others were stopped beside a call that was killed, and edited away before anybody could answer.
     for stopped in asked:
         run = stopped.run
+        if (
+            not stopped.effects
+        ):  # a task beside it has taken over what it was stopped for: it is asked for again
+            continue
         uid = uids[stopped.step, stopped.arguments["_value"]]
         for effect in stopped.effects:
             whose = effect.run or run
@@ -346,18 +368,23 @@ def _calls_of(ops: Program) -> Iterator[tuple[int, str, Any]]:
 # -- the walk ------------------------------------------------------------------------------------------------------------
 
 
-def walk(seed: int, url: str = "") -> Counter[str]:
+def walk(seed: int, url: str = "", drawing: Random | None = None) -> Counter[str]:
     """One program, killed, edited and run to its end. AssertionError where an invariant does not hold.
 
-    ``url`` is a new store; without one, it is a store in memory.
+    ``url`` is a new store; without one, it is a store in memory. ``drawing`` draws what the seed decides, for who wants to
+    compare two walks.
     """
-    random = Random(seed)
+    random = drawing or Random(seed)
     maker, world, counts = Maker(random), World(), Counter[str]()
     ops, version, kills = maker.ops(2), 1, random.randint(1, KILLS_MAX)
     edits = random.random() < 0.7
     store = holdfast.store(url or f"memory://{uuid4().hex}")
     modules = {"__main__": "1"}
-    with patch.object(guard, "modules", lambda: modules), patch.object(program, "modules", lambda: modules):
+    with (
+        patch.object(guard, "modules", lambda: modules),
+        patch.object(program, "modules", lambda: modules),
+        patch.object(store_threads, "_pool", InOrder()),
+    ):
         for _ in range(ATTEMPTS_MAX):
             attempt = Attempt(store, ops, world, random, random.randint(0, 9) if kills > 0 else -1)
             end = asyncio.run(attempt.run())

@@ -21,7 +21,7 @@ from holdfast.core.drift.module_digest import digest_text, is_same_module
     ],
 )
 def test_the_text_counts_between_two_pythons_only(recorded: str, now: str, is_same: bool) -> None:
-    """Meant to notice: the Python left out of the comparison, and the text compared always."""
+    """Planted: the Python left out of the comparison, and the text compared always."""
     assert is_same_module(recorded, now) is is_same
 
 

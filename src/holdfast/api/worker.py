@@ -21,7 +21,7 @@ from holdfast.engine.log import log
 from holdfast.engine.queue import workers
 from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.claim import Claims
-from holdfast.engine.queue.queue import is_suspect, let_go, stand_down
+from holdfast.engine.queue.queue import is_emptied, is_suspect, let_go, stand_down
 from holdfast.engine.run.close import how_it_ended
 from holdfast.errors import HoldfastError, LeaseLost, Misuse, RunRefused, StopSignal, StoreError
 from holdfast.limits import (
@@ -322,7 +322,7 @@ class Worker:
         If not, it is let go: for good if it needs nothing, else for a moment.
         """
         store, now = self._session.store, self._session.clock.wall()
-        if _is_settled(row):
+        if _is_settled(row) or is_emptied(store, row):
             stand_down(store, row, now)
             return False
         if row.status == Status.RUNNING and not self._gets_turn(row):

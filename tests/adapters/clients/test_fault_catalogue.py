@@ -35,3 +35,21 @@ def test_a_fault_does_what_it_does_without_us(catalogue: Provider, kind: str, st
     Seen on the code before: a failure in the middle of a stream came back in a replay as one of the connection.
     """
     judge(Case(CLIENTS[SAMPLED.index(kind) % len(CLIENTS)], kind, streamed), catalogue)
+
+
+FOUND = {
+    "the content is a number": "kept, and each replay failed at it",
+    "an inner object is a text": "kept, and each replay failed at it",
+    "a byte order mark": "an answer without its first word was kept",
+    "the reason for the end is missing": "asked for again: nothing else says that a stream is whole",
+}
+"""What the whole catalogue has found with Gemini's clients, and what they did before."""
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("driver", [GenAi(), AsyncGenAi()], ids=lambda one: one.name)
+@pytest.mark.parametrize("kind", FOUND)
+@pytest.mark.filterwarnings("ignore")
+def test_what_gemini_was_found_with(catalogue: Provider, driver: Driver, kind: str, streamed: bool) -> None:
+    """The first three gave something that was kept as an answer, and was none."""
+    judge(Case(driver, kind, streamed), catalogue)

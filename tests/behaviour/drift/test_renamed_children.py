@@ -9,6 +9,8 @@ import pytest
 import holdfast
 from holdfast.engine.drift import guard, program
 from holdfast.errors import EffectUnclaimed
+from holdfast.model.event_fields import fields_of
+from holdfast.model.events import Kind
 from holdfast.model.run_info import StoppedCall
 
 Body = Callable[[holdfast.Run], Any]
@@ -118,6 +120,45 @@ def test_a_renamed_child_does_not_repeat_its_effect(url: str, edit: Callable[[],
     holdfast.store(url).resolve("a/tres", only_stop(url, "a/tres").effects[0].id, "same")
     assert attempt(url, lambda run: child(run, "tres", once())) == "paid 1"
     assert made == [1]
+
+
+@pytest.mark.parametrize(
+    "goes_on", [False, True], ids=["at once", "after an attempt that did not come there"]
+)
+@pytest.mark.parametrize("where", ["in a child", "in the parent"])
+def test_an_answer_that_no_call_ever_uses(
+    url: str, edit: Callable[[], None], child: Child, where: str, goes_on: bool
+) -> None:
+    """Because the program was edited again: the effect stops the call that it is now, and does not happen again.
+
+    Seen before (``make edits``, seeds 3125 and 3579): the answer had abandoned it where it was made, and nothing guarded it.
+    """
+    attempt(
+        url,
+        both(once(), die) if where == "in the parent" else lambda run: child(run, "one", both(once(), die)),
+    )
+    edit()
+    stop_of(url, lambda run: child(run, "uno", once()))
+    store = holdfast.store(url)
+    store.resolve("a/uno", only_stop(url, "a/uno").effects[0].id, "same", by="kim")
+    if goes_on:
+        attempt(url, die)
+    edit()
+
+    def other(run: holdfast.Run) -> Any:
+        return child(run, "uno", lambda inner: child(inner, "deep", once()))
+
+    stop_of(url, other)
+    (effect,) = only_stop(url, "a/uno/deep").effects
+    store.resolve("a/uno/deep", effect.id, "same", by="ada")
+    given = []
+    for _ in range(2):
+        attempt(url, both(lambda run: given.append(other(run)), die))
+    assert given == ["paid 1"] * 2
+    assert made == [1]
+    if where == "in the parent":  # which was told at once, and by whom
+        (event,) = [one for one in store.events("a") if one.kind == Kind.STEP_ABANDONED]
+        assert fields_of(event.body)["by"] == "ada"
 
 
 def test_a_finished_child_that_is_renamed_counts_too(

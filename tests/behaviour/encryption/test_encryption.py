@@ -15,9 +15,12 @@ import holdfast
 from holdfast.errors import Corrupt
 from holdfast.model.event_fields import blobs_in
 from holdfast.model.store_rows import MARK_KEY, MARK_SPACE
+from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.marker import read_keys
 from holdfast.stores.encrypted.master_key import KnownKey
 from holdfast.stores.encrypted.seal import NotGenuineError
+from holdfast.stores.encrypted.sealed_events import Owner, open_event
+from holdfast.stores.encrypted.sealed_rows import _BODY_AT, _KEY_AT, open_row
 from holdfast.stores.encrypted.store import EncryptedStore
 from holdfast.stores.encryption_mark import with_keys
 from holdfast.stores.in_memory import MemoryStore
@@ -167,6 +170,42 @@ def test_what_a_stolen_copy_and_the_master_key_open(tmp_path: Path) -> None:
     copy.close()
     assert rows[0] > len(port.read_events("other", limit=1000)), "the events are there, sealed"
     port.close()
+
+
+def test_the_events_of_an_erased_lineage_open_with_no_key_that_is_left(tmp_path: Path) -> None:
+    """Taken before, and tried with the store's own keys and those of the other lineages, under every run's name and birth id.
+
+    The same event opens with the key that its own row had. Planted: lineages that take their key from the store's own.
+    """
+    store = holdfast.store(tmp_path / "sealed.db", key=KEY)
+    act(store)
+    act(store, "other")
+    assert isinstance(store._port, EncryptedStore)
+    inner = store._port.inner
+    keys = read_keys(inner, KnownKey(KEY))
+    erased = inner.find_run("agent")
+    stolen = inner.read_events("agent", limit=1000)
+    assert erased is not None
+    own = open_row(keys, erased)[1]
+    assert own is not None
+    assert SECRET in str([open_event(own, event) for event in stolen]), "with its own key it opens"
+    store.erase("agent")
+    rows = inner.list_runs(limit=100)
+    owners = [owner for row in rows if (owner := open_row(keys, row)[1]) is not None]
+    assert {owner.run for owner in owners} == {"other", "other/helper"}
+    with pytest.raises(NotGenuineError):  # a lineage's key is of one birth id: no other row's opens it
+        keys.unwrap(rows[0].body[_KEY_AT:_BODY_AT], erased.birth)
+    left = [one.key for one in owners] + [keys.new_lineage(), LineageKey(KEY)]
+    same = [event.key for event in store.events("other", whole=True) if event.key]
+    for key in left:
+        assert not {key.hide(one) for one in same} & {event.key for event in stolen}, (
+            "nor tell which call it was"
+        )
+        for run, birth in {("agent", erased.birth), *((one.run, one.birth) for one in owners)}:
+            for event in stolen:
+                with pytest.raises(NotGenuineError):
+                    open_event(Owner(run, birth, key, event.fence), event)
+    store.close()
 
 
 def test_facts_are_listed_in_the_order_of_a_plain_store(tmp_path: Path) -> None:

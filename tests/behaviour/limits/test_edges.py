@@ -1,8 +1,8 @@
 """Every bound at its edge: exactly as much works, one more is refused by its name, and nothing of it is left.
 
 ``EDGES`` has a line for each name of ``limits.py``: a test of this file, the test elsewhere that tries the edge, or
-what the bound is instead of a refusal. A new limit without a line fails. Meant to notice: ``>`` turned to ``>=`` in
-the check, or the check taken out.
+what the bound is instead of a refusal. A new limit without a line fails. Planted: the bound itself refused (``SLEEP_S_MAX``),
+a check taken out (that of names), a limit without a line.
 """
 
 import asyncio

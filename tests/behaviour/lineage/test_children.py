@@ -250,6 +250,79 @@ def test_a_queued_child_under_way_is_borrowed_when_it_is_asked_for(url: str) -> 
     assert runs_in(url) == ["talk", "talk/kid", "try", "try/kid"]
 
 
+@holdfast.agent("children-asker")
+def asker(run: holdfast.Run, topic: str, times: int = 1) -> Any:
+    return [publish(f"{topic} {run.ask('Which page?')}") for _ in range(times)]
+
+
+@pytest.mark.parametrize("is_asked_for_before_it_runs", [False, True], ids=["at once", "in the next attempt"])
+def test_a_queued_child_that_a_rewind_has_emptied_gets_its_inputs_again(
+    url: str, is_asked_for_before_it_runs: bool
+) -> None:
+    """Those that its parent gives now, in the attempt that asks for it first and in a later one.
+
+    Seen before (``make soak``): it was queued without any, so the worker could not run it, or took the defaults.
+    """
+    store, topic = holdfast.store(url), "one"
+
+    def body(run: holdfast.Run, wait_s: float = 0) -> Any:
+        run.step("plan", len, "a paper")
+        return run.child("kid", asker, topic=topic, times=2, queue=True, wait_s=wait_s)
+
+    def attempt(wait_s: float) -> Any:
+        try:
+            return enter(url, "talk", lambda run: body(run, wait_s))
+        except holdfast.AwaitingChild:
+            return None
+
+    def work() -> None:
+        with holdfast.worker(asker, store=url) as worker:
+            assert worker.wait_idle(30)
+
+    attempt(0)
+    work()
+    rewound = store.rewind("talk@1")
+    assert rewound.later_children == ("talk/kid",)
+    store._port.call_up("talk/kid", at=0)  # as a letter does that comes late
+    work()
+    assert "talk/kid" not in {asked.run for asked in store.questions()}
+    topic = "two"
+    for _ in range(2 if is_asked_for_before_it_runs else 1):
+        attempt(0)
+    for page in "ab":
+        work()
+        store.answer("talk/kid", page)
+    work()
+    assert attempt(30) == ["two a is out", "two b is out"]
+
+
+def test_a_rewind_killed_before_its_child_is_queued_again(url: str) -> None:
+    """The parent's step is open and its child is empty: the next attempt queues the child, with its inputs."""
+    store = holdfast.store(url)
+
+    def body(run: holdfast.Run, wait_s: float = 0) -> Any:
+        run.step("plan", len, "a paper")
+        return run.child("kid", writer, topic="one", queue=True, wait_s=wait_s)
+
+    with pytest.raises(holdfast.AwaitingChild), holdfast.run("talk", store=url) as entered:
+        body(entered)
+    store.rewind("talk@1")
+    with pytest.MonkeyPatch.context() as patch:
+
+        def killed(*_: object) -> None:
+            raise Killed
+
+        patch.setattr("holdfast.engine.queue.children.queue", killed)
+        with pytest.raises(Killed), holdfast.run("talk", store=url) as entered:
+            body(entered)
+    with holdfast.worker(writer, store=url) as worker:
+        assert worker.wait_idle(30)
+        with pytest.raises(holdfast.AwaitingChild), holdfast.run("talk", store=url) as entered:
+            body(entered)
+        assert worker.wait_idle(30)
+        assert enter(url, "talk", lambda run: body(run, 30)) == "one is out"
+
+
 def test_a_rewind_moves_later_children_to_the_kept_branch(url: str) -> None:
     """The run asks for them again: their effects are answered; the kept branch has them as they were."""
     enter(url, "talk", editor)

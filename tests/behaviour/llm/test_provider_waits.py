@@ -71,3 +71,38 @@ def test_a_fallback_at_once_does_not_spin(url: str, clock: "SetClock") -> None:
     assert {at for _, at in asked} == set(rounds)
     assert all(later - earlier >= 0.5 for earlier, later in pairwise(rounds))
     assert len(asked) <= 3 * 25
+
+
+@pytest.mark.parametrize(("away_s", "waits_s"), [(60.0, 40.0), (-3_600.0, 0.0)])
+def test_a_time_that_was_named_to_a_clock_that_was_ahead(
+    url: str, clock: "SetClock", away_s: float, waits_s: float
+) -> None:
+    """After a restart, what is left of it is waited for; but not an hour, because the clock was an hour ahead.
+
+    Seen before: a machine took the run over, and waited until its own clock had come to that time.
+    """
+    line, begins = Line(holdfast.Patience(park_s=None)), [1, 1]
+
+    def call() -> Any:
+        if begins.pop():
+            raise Away(429, {"retry-after": "100"})
+        return "answer"
+
+    def attempt() -> Any:
+        with holdfast.run("r", store=url) as run:
+            return drive(ask_model(run._held, BLOCKING, Ask("m", {"messages": []}), call, line=line)).value
+
+    class Killed(BaseException):
+        pass
+
+    def die() -> None:
+        raise Killed
+
+    clock.on_nap = die
+    with pytest.raises(Killed):
+        attempt()
+    clock.on_nap, begins[:] = None, [0]
+    clock.jump(away_s)
+    began = clock.passed
+    assert attempt() == "answer"
+    assert clock.passed - began == pytest.approx(waits_s)

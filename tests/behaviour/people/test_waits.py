@@ -130,6 +130,59 @@ def test_with_wait_s_the_run_parks(play: "Play", clock: "SetClock", url: str) ->
     assert not WAITS.of(holdfast.store(url).view("r")).open
 
 
+def test_a_parked_sleep_that_a_clock_began_which_was_ahead(play: "Play", clock: "SetClock", url: str) -> None:
+    """Whoever takes the run up by a right clock parks it for its own length, and then it is over.
+
+    Seen before (``make soak``): it was parked until the time of the first clock, in each attempt, for an hour.
+    """
+
+    async def body(run: Any) -> str:
+        await run.sleep(5, wait_s=0)
+        return "awake"
+
+    with pytest.raises(holdfast.Sleeping):
+        play(body)
+    clock.jump(-3_600)
+    for _ in range(2):
+        with pytest.raises(holdfast.Sleeping) as stop:
+            play(body)
+        assert stop.value.until == pytest.approx(clock.wall() + 5)
+        assert [one.until for one in WAITS.of(holdfast.store(url).view("r")).open.values()] == [
+            pytest.approx(clock.wall() + 5)
+        ]
+    clock.jump(5)
+    assert play(body) == "awake"
+    assert kinds(url) == ["wait.started", "wait.started", "wait.ended"]
+
+
+@pytest.mark.parametrize(("away_s", "waits_s"), [(0.0, 60.0), (45.0, 15.0), (600.0, 0.0), (-3_600.0, 60.0)])
+def test_an_effect_gets_settle_s_and_no_more(
+    url: str, clock: "SetClock", away_s: float, waits_s: float
+) -> None:
+    """After a restart the wall clock says what is left; one that was set back makes it never longer.
+
+    Seen before (``make soak``): a worker by a right clock held the run for an hour, deaf to all that came.
+    """
+
+    @holdfast.tool(verify=lambda: holdfast.NotDone("not there"), settle_s=60, ignore=["is_well"])
+    def pay() -> str:
+        if not is_well:
+            die()
+        return "paid"
+
+    def attempt() -> Any:
+        with holdfast.run("r", store=url):
+            return pay()
+
+    is_well = False
+    with pytest.raises(Killed):
+        attempt()
+    is_well = True
+    clock.jump(away_s)
+    assert attempt() == "paid"
+    assert clock.passed == pytest.approx(waits_s)
+
+
 def test_each_of_several_sleeps_side_by_side_has_its_own_record(url: str, clock: "SetClock") -> None:
     """Sleeps of other lengths are other calls, in whichever order their tasks come."""
     import asyncio

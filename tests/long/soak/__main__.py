@@ -66,12 +66,13 @@ def _one(options: argparse.Namespace) -> int:
     place = place_of(options.one)
     os.environ.update(place.environment)
     plan = killer.Plan(place, options.seconds, options.runs, options.every, options.wait, options.seed)
+    wrong = ["it was cut off"]
     try:
         course = killer.conduct(plan, lambda text: print(text, file=sys.stderr, flush=True))
         books = ledgers.examine(place)
+        wrong = books.wrong + ([] if course.in_time else ["not all runs came to stand still in time"])
     finally:
-        place.end()
-    wrong = books.wrong + ([] if course.in_time else ["not all runs came to stand still in time"])
+        place.end(is_kept=bool(wrong))
     told = {
         "counts": {**course.done, **books.counts},
         "refused": course.refused,

@@ -1,6 +1,7 @@
 """The stores of a soak: each with a place for files, and what can happen to the machine below it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -29,8 +30,8 @@ class Place:
     def disturb(self, chance: Random) -> None:
         """For some seconds."""
 
-    def end(self) -> None:
-        """Remove what is not a file of ``path``."""
+    def end(self, *, is_kept: bool = False) -> None:
+        """Remove what is not a file of ``path``; ``is_kept``: after a copy of it into ``path``, where that can be."""
 
 
 class FilePlace(Place):
@@ -60,7 +61,9 @@ class FilePlace(Place):
         time.sleep(chance.uniform(0.5, 3))
         filler.unlink()
 
-    def end(self) -> None:
+    def end(self, *, is_kept: bool = False) -> None:
+        if is_kept:
+            shutil.copytree(self._disk, self.path / "kept")
         subprocess.run(["umount", "-l", str(self._disk)], check=True)
 
 
@@ -82,7 +85,7 @@ class PostgresPlace(Place):
         time.sleep(chance.uniform(0, 2))
         self._server.start()
 
-    def end(self) -> None:
+    def end(self, *, is_kept: bool = False) -> None:
         self._server.remove()
 
 
@@ -107,7 +110,7 @@ class DynamoPlace(Place):
         time.sleep(chance.uniform(0.5, 3))
         os.kill(process, signal.SIGCONT)
 
-    def end(self) -> None:
+    def end(self, *, is_kept: bool = False) -> None:
         self._server.stop()
 
 

@@ -5,6 +5,7 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 _OVER: Final = "[DONE]"
+_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = pattern(rb"\r\n|\r|\n")
 
 
@@ -60,10 +61,13 @@ class ServerSentEvents(Lines):
     def __init__(self) -> None:
         super().__init__()
         self._data: list[str] = []
+        self._is_first = True
 
     def feed(self, data: bytes) -> Iterator[str]:
         """The data of the events that these bytes complete."""
         for line in self._lines(data) if not self.is_over else ():
+            if self._is_first:  # behind the mark of byte order that a stream may begin with
+                self._is_first, line = False, line.removeprefix(_MARK)  # noqa: PLW2901 - the line itself
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
             elif not line and self._data:

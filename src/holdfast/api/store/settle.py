@@ -8,7 +8,6 @@ meanwhile: the letter might have stayed behind.
 import getpass
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Literal
 
 from orjson import dumps, loads
@@ -129,10 +128,6 @@ class Settling(Reading):
         if not inbox.post(self._port, run, f"claim-{one.key}", content, at=self._session.clock.wall()):
             raise AlreadyResolved(run=run, step=one.step, state="a decision waits in its inbox already")
         check_may_act(self._port, self._row(run))
-        if effect.run and how == "same":
-            # From now on this run has it. Posted last: killed before, the other one only asks once more.
-            with suppress(AlreadyResolved):
-                self.resolve(effect.run, effect.key, "abandon", by=by)
         return _doubt_of(run, self.view(effect.run or run).calls[effect.key], how)
 
     def _other(self, run: str, step: str) -> UnclaimedEffect | None:

@@ -271,10 +271,10 @@ class DriftGuard(Feature):
         return ledger.by_likeness(found, asked.name, loads(asked.arguments), self._arguments_in)
 
     def _without_abandoned(self, found: list[Effect]) -> list[Effect]:
-        """A run that is not entered again never reads the letter that abandons its effect."""
+        """The letter that abandons an effect may not be read yet; a run that is not entered again never reads it."""
         gone = {
             (run, letter["key"])
-            for run in {effect.run for effect in found} - {self.held.run}
+            for run in {effect.run for effect in found}
             for _, letter in inbox.waiting(self.held.store, run)
             if letter["kind"] == "resolve" and letter["how"] == "abandon"
         }

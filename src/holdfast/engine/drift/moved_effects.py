@@ -1,19 +1,25 @@
 """Effects that an edit moved from one run of a tree to another.
 
 A person says that a stopped call is an effect of another run: its outcome, or its doubt, is recorded here as
-what this call did. The same letters abandon it in the run that it moved away from.
+what this call did, and then it is abandoned in the run that it moved away from. Not before: an answer may
+never be used, because the program is edited again, and until then the effect guards where it was made.
+
+Crash window: killed in between, this call has it, and the other run only asks once more.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orjson import dumps
 
 from holdfast.core.lineage.later_effects import effects_behind
 from holdfast.engine.drift.program import PROGRAM
+from holdfast.engine.journal import inbox
 from holdfast.engine.journal.drafts import Draft, draft
+from holdfast.engine.journal.journal import read_all
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.steps.begun_elsewhere import intent_elsewhere, noted
-from holdfast.model.event_fields import split
+from holdfast.model.event_fields import fields_of, split
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Blob
 
@@ -46,7 +52,27 @@ async def take_over(
     intent = intent_elsewhere(call_options, asked, whose, "once", known["idempotency_key"])
     drafts = [intent, _outcome_of(asked, run, known)]
     seq = await journal.append(runtime, drafts, held.clock.wall())
-    return noted(held, asked, drafts, seq - len(drafts) + 1)
+    taken = noted(held, asked, drafts, seq - len(drafts) + 1)
+    await runtime.store(_abandon, held, run, key, asked.key)
+    source = next((one for one in _entered(held) if one.run == run and one.journal is not None), None)
+    if source is not None:  # it is told at once: its program goes on, and guards the effect
+        await inbox.drain(source, runtime)
+    return taken
+
+
+def _abandon(held: "HeldRun", run: str, key: str, asked: str) -> None:
+    """Post that the effect is here now, in the name of who said so."""
+    claims = [fields_of(e.body) for e in read_all(held.store, held.run) if e.kind == Kind.STEP_CLAIMED]
+    by = next((claim["by"] for claim in reversed(claims) if claim["asked"] == asked), "")
+    content = {"kind": "resolve", "key": key, "how": "abandon", "body": {"how": "abandon"}, "by": by}
+    inbox.post(held.store, run, f"resolve-{key}", content, at=held.clock.wall())
+
+
+def _entered(held: "HeldRun") -> "Iterator[HeldRun]":
+    """The runs around this one, which this process has entered."""
+    while held.tree.parent is not None:
+        held = held.tree.parent
+        yield held
 
 
 def _entry_of(store: "StorePort", run: str, key: str) -> dict[str, Any] | None:

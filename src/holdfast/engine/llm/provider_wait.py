@@ -17,6 +17,7 @@ from holdfast.core.text.times import moment
 from holdfast.engine.log import log
 from holdfast.engine.people import waits
 from holdfast.errors import AwaitingProvider
+from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.provider_patience import PATIENCE, Outage, Patience
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class Watch:
         self._waiting = WAITS.of(work.held.view).open.get(work.asked.key)
         if self._waiting is not None:
             self._began = self._target_began = work.held.clock.monotonic()
-            await self._until(self._waiting.until)
+            # Recorded by a clock that was ahead, its end says nothing: the provider is asked, and names one.
+            if work.held.clock.wall() >= self._waiting.since - CLOCK_BACK_S:
+                await self._until(self._waiting.until)
 
     async def outlast(self, error: Exception) -> bool:
         """Wait until the call can be tried again. False where waiting cannot help, or took too long."""

@@ -24,7 +24,7 @@ from holdfast.engine.steps.call_identity import RequestedCall
 from holdfast.engine.steps.call_options import wall_time
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse, Sleeping
-from holdfast.limits import SLEEP_S_MAX, WAIT_LOOK_S
+from holdfast.limits import CLOCK_BACK_S, SLEEP_S_MAX, WAIT_LOOK_S
 from holdfast.model.calls import Outcome
 from holdfast.model.events import Kind
 from holdfast.model.store_rows import Cursor, Lease, Record
@@ -88,7 +88,10 @@ async def _sleep(
             return
         is_new = asked.key not in WAITS.of(held.view).open
         waiting = await begin(held, runtime, asked, until(held.clock.wall()))
-        await _sit(held, runtime, left_of(waiting, is_new=is_new), waiting, wait_s)
+        left = left_of(waiting, is_new=is_new)
+        if wait_s is not None:
+            waiting = await _told_anew(held, runtime, asked, waiting, left())
+        await _sit(held, runtime, left, waiting, wait_s)
         await end(held, runtime, waiting, "over")
         asked.here.task_calls.last = asked.key
     except BaseException:
@@ -96,6 +99,20 @@ async def _sleep(
         raise
     finally:
         held.land(asked.site)
+
+
+async def _told_anew(
+    held: HeldRun, runtime: Runtime, asked: RequestedCall, waiting: Waiting, left_s: float
+) -> Waiting:
+    """The wait with an end that this clock can come to, if it was recorded by one that was ahead.
+
+    A parked run is due at the recorded end: by that clock's time, each attempt would park it again.
+    """
+    end = held.clock.wall() + left_s
+    if waiting.until is None or waiting.until - end <= CLOCK_BACK_S:
+        return waiting
+    WAITS.of(held.view).open.pop(asked.key, None)
+    return await begin(held, runtime, asked, end)
 
 
 async def _sit(

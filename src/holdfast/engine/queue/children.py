@@ -219,7 +219,8 @@ async def _submit(held: HeldRun, runtime: Runtime, entry: Entry) -> None:
     waiting = None if here is None else held.view.calls.get(here.scope)
     if waiting is not None and waiting.is_open:
         row = await runtime.store(held.store.find_run, entry.run)
-        if row is not None and row.head > 0:
+        # A child that a rewind has emptied has events, and no inputs: it is queued again.
+        if row is not None and row.head and (await runtime.store(load, held.store, entry.run)).started:
             if row.status == Status.PARKED:  # what it waits for may be there, such as a larger budget of ours
                 await runtime.store(held.store.call_up, entry.run, at=held.clock.wall())
             return

@@ -91,6 +91,15 @@ def stand_down(store: StorePort, row: RunRow, now: float) -> None:
     let_go(store, row, None)
 
 
+def is_emptied(store: StorePort, row: RunRow) -> bool:
+    """Whether a rewind of its parent has emptied this claimed run.
+
+    It has no inputs until the parent asks for it again. A letter makes such a run due, too: executed then, it
+    would begin without inputs, or with wrong ones.
+    """
+    return row.status == Status.QUEUED and row.head > 1 and load(store, row.run, row).started is None
+
+
 def let_go(store: StorePort, row: RunRow, due_at: float | None) -> None:
     """Release a run that was claimed and not entered."""
     store.set_due(row.run, fence=row.lease.fence, due_at=due_at)

@@ -43,7 +43,7 @@ from holdfast.errors import Corrupt, LeaseLost, RunExists, RunHeld, TooLarge, Un
 from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
 from holdfast.model.budget import Budget
 from holdfast.model.event_fields import rewritten
-from holdfast.model.events import Kind, first_link, link_behind
+from holdfast.model.events import Kind, link_behind
 from holdfast.model.loops import LoopPolicy
 from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
@@ -202,8 +202,9 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     if row.agent != (entry.agent or ""):
         raise changed_inputs(run, "agent", {"agent": row.agent}, {"agent": entry.agent})
     at = session.clock.wall()
-    if row.head > 0:
-        await runtime.store(_check, store, await runtime.store(load, store, run), entry, run)
+    view = await runtime.store(load, store, run) if row.head else View()
+    if view.started is not None:
+        await runtime.store(_check, store, view, entry, run)
         if row.status in OVER:
             return False
         await runtime.store(store.call_up, run, at=at)
@@ -213,10 +214,12 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     lease = await take(runtime, store, session.clock, run, session.lease_s)
     try:
         row = await runtime.store(held_row, store, run)
-        if row.head > 0:  # another process recorded it since we read the row
+        view = await runtime.store(load, store, run, row)
+        if view.started is not None:  # another process recorded it since we read the row
             return False
-        before = first_link(row.birth)
-        journal = Journal(store, session.committer, run, lease.fence, row.head, before=before)
+        # A run that was rewound to its beginning has events, and no inputs any more.
+        before = link_behind(view.head_chain, row.birth)
+        journal = Journal(store, session.committer, run, lease.fence, view.head, before=before)
         await journal.append(runtime, [started_of(entry)], at, status=Status.QUEUED)
         # After the inputs: a worker must not claim a run that it cannot run. Killed in between, this process
         # still holds the lease, and a worker takes the run over from a dead holder.

@@ -195,12 +195,14 @@ def _was_proven_dead(work: "Work", number: int, seq: int) -> bool:
 
 async def _settle(work: "Work", *, since: float, owner_dead: bool) -> Settlement:
     call_options, clock = work.call_options, work.held.clock
+    # The clock may have been ahead when the call was made: what is left is at most all of settle_s.
+    waited_s, began = max(0.0, clock.wall() - since), clock.monotonic()
     while True:
         decision = settle(
             await _verdict(work),
             policy=call_options.in_doubt,
             owner_dead=owner_dead,
-            waited_s=clock.wall() - since,
+            waited_s=waited_s + clock.monotonic() - began,
             settle_s=call_options.settle_s,
         )
         if decision.act != "wait":

@@ -34,7 +34,7 @@ from holdfast.stores.sqlite.locks.inherited_connections import make_immortal
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.locks.reread import LOOKS_MAX, LostWhileReading
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
-from holdfast.stores.sqlite.repair.rewrite_wal import rewrite_wal, wal_size
+from holdfast.stores.sqlite.repair.rewrite_wal import checkpoint, rewrite_wal, wal_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -286,13 +286,10 @@ class Database:
         return apsw.SQLITE_OK
 
     def fold(self, mode: int) -> None:
-        """Fold as much as can be without waiting. What was committed stays committed, whatever comes of this.
-
-        SQLite would do that by itself once the WAL is long, and keep to itself what goes wrong.
-        """
+        """Fold what can be without waiting. What is committed stays so. SQLite would hide what fails."""
         self.synced.set_busy_timeout(0)
         try:
-            pages, folded = self.synced.wal_checkpoint("main", mode)
+            pages, folded = checkpoint(self.synced, self.path, mode)
             # A reader makes the rest wait: not until the next commit, but until there is as much again.
             self.fold_at = _FOLD_PAGES if folded >= pages else pages + _FOLD_PAGES
         except apsw.Error as error:

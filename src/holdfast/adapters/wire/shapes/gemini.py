@@ -30,8 +30,16 @@ class GenerateContent(Shape):
         return f"{before}/{model or named}:{verb}", body
 
     def problem(self, answer: Chunk) -> str:
-        """A prompt that was refused has no candidates."""
-        return "" if (answer.get("promptFeedback") or {}).get("blockReason") else super().problem(answer)
+        """Why this answer cannot be used. A prompt that was refused has no candidates.
+
+        Candidates that the client would refuse were no answer: kept, every replay would fail at them again.
+        """
+        if (answer.get("promptFeedback") or {}).get("blockReason"):
+            return ""
+        said = answer.get(self.content) if self.content == "candidates" else None
+        if isinstance(said, list) and not all(map(_is_candidate, said)):
+            return "its candidates have another shape"
+        return super().problem(answer)
 
     def server(self, url: str) -> str:
         """The address before the models."""
@@ -66,6 +74,14 @@ class BatchEmbedContents(GenerateContent):
     suffix = ":batchEmbedContents"
     conversation = ""
     content = "embeddings"
+
+
+def _is_candidate(said: Any) -> bool:
+    content = (said.get("content") or {}) if isinstance(said, dict) else None
+    parts = (content.get("parts") or []) if isinstance(content, dict) else None
+    return isinstance(parts, list) and all(
+        isinstance(part, dict) and isinstance(part.get("text"), str | None) for part in parts
+    )
 
 
 def _split(path: str) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ from holdfast.core.llm.streams import (
     is_whole,
     response_of,
 )
+from holdfast.core.llm.streams.deltas import agreed, text_of
 from holdfast.core.llm.streams.replay_events import (
     events_after,
     events_of_response,
@@ -102,6 +103,7 @@ class ResponsesSource(WireSource):
     ) -> None:
         super().__init__(body, send, flavour, caller)
         self._begun: dict[str, Any] = {}
+        self._given = ""
         self._held = Partial()
         self._item_id = ""
 
@@ -137,7 +139,16 @@ class ResponsesSource(WireSource):
     def answer_of(self, partial: Partial) -> Any:
         """The response; with the joined text if it came in several."""
         response = response_of(partial)
-        return with_text(response, partial.text, self._begun) if self._begun and partial.text else response
+        if not self._begun:
+            return agreed(response, partial)
+        return with_text(response, partial.text, self._begun) if partial.text else response
+
+    def live(self, chunk: Chunk, delta: dict[str, Any]) -> Iterable[Chunk]:
+        """An unchanged event; before the last one, the text that only it has: a replay gives it, too."""
+        self._given += delta.get("text", "")
+        said = text_of(chunk.get("response") or {}) if "response" in delta.get("facts", {}) else ""
+        missing = said[len(self._given) :] if said.startswith(self._given) else ""
+        return [text_event(chunk["response"], missing), chunk] if missing else [chunk]
 
     @staticmethod
     def chunks_of(value: Chunk) -> Iterable[Chunk]:

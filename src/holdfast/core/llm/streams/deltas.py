@@ -276,6 +276,28 @@ def response_of(partial: Partial) -> dict[str, Any]:
     return answer | ({"usage": facts["usage"]} if "usage" in facts else {})
 
 
+def text_of(response: Mapping[str, Any]) -> str:
+    """The text of a response."""
+    items = [item for item in response.get("output") or () if item.get("type") == "message"]
+    parts = [part for item in items for part in item.get("content") or ()]
+    return "".join(part.get("text") or "" for part in parts if part.get("type") == "output_text")
+
+
+def agreed(response: dict[str, Any], partial: Partial) -> dict[str, Any]:
+    """The response with the text that was streamed, if it ends with another one.
+
+    The program has read and used the pieces: a replay must not give it others.
+    """
+    if text_of(response).startswith(partial.text):
+        return response
+    said = [{**item, "status": "completed"} for item in _message_items(partial)]
+    output = [item for item in response.get("output") or () if item.get("type") != "message"]
+    if not output:
+        return {**response, "output": [*_finished_items(partial.items), *said, *_call_items(partial)]}
+    calls = [item for item in output if str(item.get("type", "")).endswith("_call")]
+    return {**response, "output": [*(item for item in output if item not in calls), *said, *calls]}
+
+
 def _finished_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The finished items except messages and calls, which ``response_of`` makes from the partial answer."""
     return [

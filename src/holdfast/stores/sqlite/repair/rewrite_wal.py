@@ -5,6 +5,10 @@ and they are still not on the disk. A frame lost that way cuts off every later o
 or not, and a checkpoint that trusts such a WAL can leave a torn database behind. The kernel's copy is still
 complete, so: read it, write it back, and sync that. The invariant is the caller's: it holds the write lock,
 so nothing changes meanwhile.
+
+What was folded must not be among what is lost. SQLite syncs the file only when a checkpoint is complete, and
+counts the pages of one that a reader held up as folded without it. After a failed sync no checkpoint writes
+them again, and the next complete one cuts the WAL that still had them. So ``checkpoint`` syncs them.
 """
 
 import os
@@ -44,6 +48,28 @@ def rewrite_wal(database: "StrPath") -> None:
         size = file.xFileSize()
         for offset in range(0, size, _CHUNK_BYTES):
             file.xWrite(file.xRead(min(_CHUNK_BYTES, size - offset), offset), offset)
+        file.xSync(apsw.SQLITE_SYNC_FULL)
+    finally:
+        file.xClose()
+
+
+def checkpoint(connection: apsw.Connection, database: "StrPath", mode: int) -> tuple[int, int]:
+    """Fold what can be: the pages of the WAL, and how many are folded and synced. May raise apsw.Error."""
+    try:
+        pages, folded = connection.wal_checkpoint("main", mode)
+    except apsw.BusyError:  # what no reader held up is folded
+        _sync(database)
+        raise
+    if 0 < folded < pages:
+        _sync(database)
+    return pages, folded
+
+
+def _sync(database: "StrPath") -> None:
+    # Through SQLite's own file layer: another descriptor of ours would drop its locks when it is closed.
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB
+    file = apsw.VFSFile("", os.fspath(database), [flags, 0])
+    try:
         file.xSync(apsw.SQLITE_SYNC_FULL)
     finally:
         file.xClose()
