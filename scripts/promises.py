@@ -143,8 +143,10 @@ PROMISES: Final = (
         (
             "An outside effect that was cut off cannot be made exactly-once by anybody. Holdfast makes it known.",
             "A verifier that says `Done` or `NotDone` wrongly is believed.",
-            "After a restart the wall clock says how much of `settle_s` has passed: one that was set ahead meanwhile "
-            "shortens it.",
+            (
+                "After a restart the wall clock says how much of `settle_s` has passed: one that was set ahead meanwhile "
+                "shortens it."
+            ),
         ),
     ),
     Promise(
