@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = """
 import __main__, atexit, os, sys, threading
 atexit.register(print, "at the end")
-threading.Thread(target=print, args=["a thread"]).start()
+threading.Thread(target=lambda: (threading.main_thread().join(), print("a thread"))).start()
 print(sys.argv, sys.orig_argv, sys.path[0], __name__, __main__.__dict__.get("__file__"), sys.stdin.readline())
 print(os.getcwd(), os.environ.get("GIVEN"), os.getsid(0) == os.getpid(), file=sys.stderr)
 """
@@ -99,3 +99,15 @@ def test_what_only_a_start_reads_is_started() -> None:
         [sys.executable, "-c", "print(hash('a'))"], env=env, capture_output=True, text=True
     )
     assert told.stdout == again.stdout
+
+
+def test_what_only_a_start_reads_is_compared_with_what_the_server_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen: a variable that was taken away since, and a child whose output was still not buffered."""
+    code = "import sys; print(sys.stdout.write_through)"
+    forked.run([sys.executable, "-c", code])  # the server is there
+    for value in ("1", "", "1"):
+        monkeypatch.setenv("PYTHONUNBUFFERED", value)
+        started, other = both([sys.executable, "-c", code])
+        assert started == other

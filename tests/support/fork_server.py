@@ -47,6 +47,8 @@ class ForkServer:
     """The test's side: ``start`` is what ``subprocess.Popen`` is to a script of Python."""
 
     def __init__(self) -> None:
+        self.environment = dict(os.environ)
+        """As it was when the interpreter started: what only a start reads is read from it."""
         self._line, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -155,9 +157,12 @@ def _serve(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 def _run(job: dict[str, Any], descriptors: list[int]) -> None:
     if job["session"]:
         os.setsid()
-    for place, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, place)
-        os.close(descriptor)
+    for place, descriptor in enumerate(descriptors):  # they come in order: none is where a later one must be
+        if descriptor == place:  # it was free here
+            os.set_inheritable(place, True)
+        else:
+            os.dup2(descriptor, place)
+            os.close(descriptor)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
     os.chdir(job["cwd"])
     os.environ.clear()

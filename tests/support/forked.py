@@ -70,7 +70,8 @@ def _is_forkable(command: Any, env: Any) -> bool:
         return False
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # which a child inherits
         return False
-    return env is None or _read_at_the_start(env) == _read_at_the_start(os.environ)
+    given = _read_at_the_start(os.environ if env is None else env)
+    return given == _read_at_the_start(fork_server().environment)
 
 
 def _read_at_the_start(env: Any) -> dict[str, str]:
