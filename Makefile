@@ -17,7 +17,8 @@ PYTEST := $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 ENVIRONMENTS := .venv/.dev .venv-aws/.ready .venv-crewai/.ready
 
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes, and pytest rewrites its own.
-unexport PYTHONDONTWRITEBYTECODE
+# Unbuffered output is nothing that a forked child could take up later: with it, each would be started instead.
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
 # The contract over a second DynamoDB of another maker, over one whose contents all lie in a bucket, and over an encrypted store in
 # the first one: `make crash` has them. For every change, DynamoDB in the clear, the rules of contents over a bucket, and
