@@ -106,6 +106,7 @@ class _Line:
             while data := self._server.recv(1 << 16):
                 if self._is_deaf:  # answered, and nobody hears it
                     break
+                self._proxy.traffic.wait_for_statements()
                 self._traffic.answered()
                 self._client.sendall(data)
         except OSError:

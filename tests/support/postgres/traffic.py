@@ -17,7 +17,8 @@ class Traffic:
     """Counts of all lines together. ``syncs`` ends a transaction, unless one was begun by a statement."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._held_upto = 0
         self.counts: Counter[str] = Counter()
         self.texts: list[bytes] = []
 
@@ -26,6 +27,17 @@ class Traffic:
             self.counts[name] += 1
             if text:
                 self.texts.append(text)
+            self._lock.notify_all()
+
+    def hold_answers(self, *, statements: int) -> None:
+        """Let nobody hear an answer before so many more statements are sent: a client that waits in between is stuck."""
+        with self._lock:
+            self._held_upto = self.counts["statements"] + statements
+
+    def wait_for_statements(self) -> None:
+        """Before an answer is passed on. A client that is stuck hears it in the end, and it counts as a round trip."""
+        with self._lock:
+            self._lock.wait_for(lambda: self.counts["statements"] >= self._held_upto, 10)
 
     def since(self, before: Counter[str]) -> Counter[str]:
         return self.counts - before
