@@ -51,7 +51,7 @@ quick: .venv/.dev  ## the inner loop, half a minute: unit, behaviour on memory, 
 	HOLDFAST_TEST_STORE=memory HOLDFAST_TEST_EXAMPLES=0.05 $(PYTEST) -q -m "not slow" tests/unit tests/behaviour tests/architecture tests/property
 
 test:  ## everything that must hold before a change lands: ten minutes
-	@$(MAKE) --no-print-directory -j2 $(ENVIRONMENTS) /usr/sbin/pgbouncer
+	@$(MAKE) --no-print-directory -j2 $(ENVIRONMENTS) /usr/sbin/pgbouncer /usr/bin/zsh /usr/bin/fish
 	@$(MAKE) --no-print-directory style
 	@echo "the tests, with types and CrewAI beside them: collecting takes half a minute, all of it up to ten minutes on two idle cores"
 	@$(MAKE) --no-print-directory -j2 tests tests-crewai
@@ -276,6 +276,15 @@ MADE_ui := what drives a browser
 	@echo "PgBouncer is not here: apt-get install pgbouncer, half a minute"
 	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq pgbouncer >/dev/null || { apt-get update -qq && apt-get install -qq pgbouncer >/dev/null; }; \
 	else echo "tests/contract/test_pgbouncer.py will fail: it needs PgBouncer (sudo apt-get install pgbouncer)"; fi
+
+# The shells in which completion is tried, one after the other: two installations at once refuse each other.
+/usr/bin/zsh: | /usr/sbin/pgbouncer
+/usr/bin/fish: | /usr/bin/zsh
+/usr/bin/zsh /usr/bin/fish:
+	@echo "$(notdir $@) is not here: apt-get install $(notdir $@), some seconds"
+	@if [ "$$(id -u)" = 0 ]; then apt-get install -qq $(notdir $@) >/dev/null || { apt-get update -qq && apt-get install -qq $(notdir $@) >/dev/null; }; fi \
+	|| echo "$(notdir $@) could not be installed"
+	@test -x $@ || echo "tests/cli/test_completion.py will leave $(notdir $@) out (sudo apt-get install $(notdir $@))"
 
 # What counts instructions and calls of the system.
 /usr/bin/valgrind /usr/bin/strace:
