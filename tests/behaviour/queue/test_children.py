@@ -5,6 +5,7 @@ Seen before: without a worker the parent parked for ever, and nothing said that 
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -76,6 +77,33 @@ def test_a_child_that_fails(url: str) -> None:
         with pytest.raises(holdfast.ChildFailed, match="no paper"), holdfast.run("parent", store=url) as run:
             run.child("a", broken)
     assert calls == ["broken", "broken"]
+
+
+@holdfast.tool(effect="once", name="order of the parent or its child", harmless=(ConnectionError,))
+def order(item: str) -> str:
+    calls.append(item)
+    if len(calls) == 2:
+        raise ConnectionError("the line is down")
+    return f"{item} is on its way"
+
+
+@holdfast.agent("in-process-orders")
+def orders(run: holdfast.Run) -> str:  # noqa: ARG001 - a tool finds its run by itself
+    return order("ink")
+
+
+def test_a_childs_failure_leaves_the_parents_effects(url: str) -> None:
+    """Parent and child make the same call, and both outcomes have the same number in their journals.
+
+    Seen before: the child's failure ended the parent's attempt as well, and by its key and number the parent's own order was
+    forgotten, and made again.
+    """
+    for _ in range(2):
+        with suppress(holdfast.ChildFailed), holdfast.run("parent", store=url) as run:
+            order("ink")
+            run.child("c", orders)
+    assert calls == ["ink", "ink", "ink"]  # the parent's, the child's that failed, and that one again
+    assert holdfast.store(url).get("parent").status == "finished"
 
 
 def test_an_agent_that_is_not_here(url: str) -> None:

@@ -450,7 +450,8 @@ class View:
 
 
 def _forget(call: Call, seq: int) -> None:
-    call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq]
+    """Forget a failure, and no result: of those, earlier versions could name one whose key a child's failure had."""
+    call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq or outcome.good]
 
 
 # ruff: noqa: SLF001 - the table is part of the class; a class body cannot name its own methods in one
