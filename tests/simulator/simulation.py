@@ -13,6 +13,7 @@ from tests.simulator.machine import Machine, Process
 from tests.simulator.programs import Op, Program, call
 
 import holdfast
+from holdfast.engine.journal.journal import Journal
 from holdfast.model.store_rows import RunRow, Status
 
 MAIN: Final = "main"
@@ -38,6 +39,11 @@ class Branch:
     """The effects that it has made or heard of: none of them happens again in it."""
     acked: dict[int, tuple[Any, float]] = field(default_factory=dict)
     """By operation: the value that the program was given, and the event up to which it is recorded."""
+    failed: dict[int, int] = field(default_factory=dict)
+    """By operation that has failed: the fence of the attempt in which it did."""
+    passed: dict[int, float] = field(default_factory=dict)
+    """By operation that has failed: the event that its attempt recorded next. The last failure of an attempt ended it, as far
+    as the journal knows, and is tried again."""
     answered: dict[int, str] = field(default_factory=dict)
     resolved: set[tuple[str, str]] = field(default_factory=set)
     """Keys of the steps in doubt that a person has said are done."""
@@ -54,7 +60,9 @@ class Branch:
     ) -> "Branch":
         """A branch that begins with the history up to an event, and has heard of what came behind."""
         acked = {uid: (value, seq) for uid, (value, seq) in self.acked.items() if seq <= upto_seq}
-        return Branch(store or self.store, run, self.program, self.known - minus, acked, is_whole=False)
+        made = Branch(store or self.store, run, self.program, self.known - minus, acked, is_whole=False)
+        made.passed = {uid: seq for uid, seq in self.passed.items() if seq <= upto_seq}
+        return made
 
 
 class Simulation:
@@ -133,11 +141,7 @@ class Simulation:
                 rewound = max(of, key=lambda one: len(one.run), default=None)
                 if rewound is not None and rewound.before_rewind is not None:
                     before = rewound.before_rewind
-                    self.add(
-                        Branch(
-                            name, row.run, before.program, {*before.known}, {**before.acked}, is_whole=False
-                        )
-                    )
+                    self.add(before.copy(row.run, upto_seq=float("inf")))
 
     # -- the world outside ---------------------------------------------------------------------------------------------
 
@@ -158,11 +162,8 @@ class Simulation:
         return f"{what} of {op.uid}"
 
     def _is_finished(self, branch: Branch, op: Op) -> bool:
-        """Whether the program was given its outcome; of a failure, whether it went past it: the journal shows what came next."""
-        if op.uid not in branch.acked:
-            return False
-        seq = branch.acked[op.uid][1]
-        return op.kind != "fails" or any(seq < other < float("inf") for _, other in branch.acked.values())
+        """Whether the program was given its outcome; of a failure, whether it went past it."""
+        return op.uid in (branch.passed if op.kind == "fails" else branch.acked)
 
     def receipt(self, key: str) -> str | None:
         """What the outside shows under this key."""
@@ -257,24 +258,36 @@ class Simulation:
                 process.writes,
                 bool(process.faults),
             )
+            before = 0 if (journal := run._held.journal) is None else journal.head
             value = call(run, op)
             self._check_value(branch, run, op, value)
             if self._is_held(branch, run):
                 self._check_cost(branch, op, process, process.writes - writes, was_acked)
-                journal = run._held.journal
-                in_child = "/" in run.id
                 assert journal is not None
+                in_child = "/" in run.id
                 seq = float("inf") if in_child else journal.head
                 branch.acked[op.uid] = (value, min(seq, branch.acked.get(op.uid, (None, seq))[1]))
+                if not in_child and journal.head > before:
+                    self._pass_failures(branch, op, journal)
                 if op.kind == "child":
-                    for inner in op.body:  # as much as the child itself
-                        branch.acked[inner.uid] = (branch.acked.get(inner.uid, (None, 0))[0], journal.head)
+                    for inner in op.body:  # as much as the child itself, when it was acknowledged first
+                        known, since = branch.acked.get(inner.uid, (None, float("inf")))
+                        branch.acked[inner.uid] = (known, min(since, journal.head))
                 if op.kind == "send":
                     self.sent[op.uid] = True
             given.append(value)
         if outer is not None:
             self.at[process.owner] = outer
         return given
+
+    @staticmethod
+    def _pass_failures(branch: Branch, op: Op, journal: Journal) -> None:
+        """The attempt has recorded something: what failed in it before did not end it."""
+        for uid, fence in branch.failed.items():
+            if fence == journal.fence:
+                branch.passed.setdefault(uid, journal.head)
+        if op.kind == "fails":
+            branch.failed[op.uid] = journal.fence
 
     def _is_held(self, branch: Branch, run: holdfast.Run) -> bool:
         journal = run._held.journal

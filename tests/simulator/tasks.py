@@ -15,6 +15,8 @@ from tests.simulator.simulation import MAIN, Branch, Simulation, Stop
 
 import holdfast
 from holdfast import Retention
+from holdfast.core.journal.lineage import effective
+from holdfast.engine.journal.lineage_names import is_kept_branch
 from holdfast.errors import (
     ChildFailed,
     Diverged,
@@ -109,12 +111,12 @@ class Tasks:
             return
         again = b % 4 == 0
         place, name = f"{branch.run}@#{seq}", sim.new_name()
-        listed: frozenset[int] = frozenset()
+        source, listed = self._with_event(branch, seq), frozenset[int]()
         if again:
             behind = store.effects_behind(place)
-            listed = frozenset(branch.known) if behind else listed
-        made = branch.copy(name, upto_seq=seq, minus=listed)
-        branch.is_whole = False
+            listed = frozenset(source.known) if behind else listed
+        made = source.copy(name, upto_seq=seq, minus=listed)
+        branch.is_whole = source.is_whole = False
         writes, process.slept = process.writes, bool(process.faults)
         sim.add(made)
         store.fork(place, as_=name, effects="again" if again else "answer")
@@ -136,9 +138,7 @@ class Tasks:
         finally:
             branch.is_rewound = False
             self._weaken(branch, seq)
-        self.sim.add(
-            Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False)
-        )
+        self.sim.add(kept.copy(rewound.kept, upto_seq=float("inf")))
 
     def prune(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
         process.store(branch.store).prune(branch.run, policy=Retention(compact_events=1))
@@ -164,7 +164,11 @@ class Tasks:
         place = (branch.store, branch.run)
         name = self.handed.setdefault(place, self.sim.new_name())
         made = self._moved(branch, branch.store, name)
-        made.acked, made.state_n = {}, 0  # another program could go on with it: only effects are known to it
+        made.acked, made.passed, made.state_n = (
+            {},
+            {},
+            0,
+        )  # another program could go on with it: only effects are known to it
         made.answered, made.resolved = {}, set()
         self.sim.add(made)
         store = process.store(branch.store)
@@ -239,12 +243,29 @@ class Tasks:
     def _weaken(self, branch: Branch, seq: int) -> None:
         """What was promised about events behind this one is promised to the kept branch."""
         branch.acked = {uid: kept for uid, kept in branch.acked.items() if kept[1] <= seq}
+        branch.passed = {uid: since for uid, since in branch.passed.items() if since <= seq}
         branch.answered, branch.resolved, branch.state_n, branch.is_whole = {}, set(), 0, False
 
     def _moved(self, branch: Branch, store: str, run: str) -> Branch:
         made = branch.copy(run, upto_seq=float("inf"), store=store)
         made.answered, made.resolved, made.state_n = {**branch.answered}, {*branch.resolved}, branch.state_n
         return made
+
+    def _with_event(self, branch: Branch, seq: int) -> Branch:
+        """The branch whose history has this event now: this one, or one that a rewind has kept."""
+        events = self.sim.machine.disk(branch.store).tables.events[branch.run]
+        if any(event.seq == seq for event in effective(events)):
+            return branch
+        kept = [
+            (row.origin_seq, one)
+            for one in self.sim.places()
+            if one.store == branch.store
+            and (row := self.sim.row(one.store, one.run)) is not None
+            and is_kept_branch(row)
+            and row.origin == branch.run
+            and row.origin_seq >= seq
+        ]
+        return min(kept, key=lambda each: each[0], default=(0, branch))[1]
 
     def _point(self, branch: Branch, a: int) -> int:
         """An event of this run, any of them; 0 if it has none."""

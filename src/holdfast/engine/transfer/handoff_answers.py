@@ -100,7 +100,7 @@ class TakenOver(Feature):
         Synced on return.
         """
         known, entry = self.held.view.calls.get(asked.key), self.behind.get(asked.key)
-        if known is not None and (entry is None or not self._is_listed_since(known)):
+        if known is not None and (entry is None or self._is_claimed(asked.key)):
             return None  # it was claimed before, and may be made now
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
@@ -116,15 +116,10 @@ class TakenOver(Feature):
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
 
-    def _is_listed_since(self, call: Call) -> bool:
-        """Whether a fork or a rewind lists the effect after the call was begun here.
+    def _is_claimed(self, key: str) -> bool:
+        from holdfast.engine.lineage.later_effects import is_claimed
 
-        The call failed before the point where this history left the other one, and was made behind it.
-        """
-        from holdfast.engine.lineage.later_effects import entries_told
-
-        later = [one for one in LATER_EFFECTS.of(self.held.view).events if one.seq > call.seq > 0]
-        return any(call.key in entries_told(self.held.store, [one]) for one in later)
+        return is_claimed(self.held.store, self.held.view, key)
 
     def _with_other_data(self, asked: "RequestedCall") -> dict[str, Any] | None:
         """An effect with the same given arguments that no call of this history has claimed yet."""

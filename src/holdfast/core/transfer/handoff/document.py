@@ -32,6 +32,7 @@ from holdfast.core.transfer.handoff.carried_effects import (
     effects_in,
     given_and_captured,
 )
+from holdfast.core.transfer.handoff.effect_numbers import RECORDED, number
 from holdfast.core.transfer.handoff.remembered_facts import losses_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
@@ -181,10 +182,7 @@ class _Writing:
         ]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
-        # The receiver records which numbers it has claimed, so each effect has one number in the whole
-        # document.
-        for number, step in enumerate(carried):
-            step["number"] = number
+        number(carried)
         return {
             "last_step": self._last(done),
             "pending": pending,
@@ -196,6 +194,8 @@ class _Writing:
         left_out = [*self.left_out]
         last = self._step(max(done, key=lambda call: call.outcomes[-1].seq)) if done else None
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
+        if last is not None:
+            last.pop(RECORDED, None)
         return last
 
     def _inherited(self, treatment: str) -> Iterator[dict[str, Any]]:
@@ -240,7 +240,7 @@ class _Writing:
     ) -> Iterator[dict[str, Any]]:
         """An effect of another journal, with what is known of it."""
         name = entry["step"]
-        step: dict[str, Any] = {"step": name, "effect": entry["effect"]}
+        step: dict[str, Any] = {"step": name, "effect": entry["effect"], RECORDED: entry["key"]}
         if intent is None or is_hollow(intent):
             self._leave_arguments(name, f"happened in run {entry['run']} (its #{entry['event']})")
             recorded: dict[str, Any] = {}
@@ -308,6 +308,8 @@ class _Writing:
             step["idempotency_key"] = intent["idempotency_key"]
         if intent.get("tool"):
             step["tool"] = True
+        if intent.get("effect") in CARRIED:
+            step[RECORDED] = call.key
         if is_done(call):
             result = {"result_gone": True} if is_gone else self._result(call)
             return {**step, **result, "events": [self.story.cite(call.outcomes[-1].seq)]}
