@@ -52,8 +52,10 @@ class Branch:
     is_whole: bool = True
     """Whether it has its own history only: no other branch has sent its messages, too."""
     before_rewind: "Branch | None" = None
-    is_rewound: bool = False
-    """Whether a rewind is under way: what is acknowledged until it has the lease may be taken back by it."""
+    rewinding: int = 0
+    """How many rewinds are under way: what is acknowledged until one has the lease may be taken back by it."""
+    rewinds: int = 0
+    """How many have begun. What a person said before one may have gone with the kept branch before the answer came."""
 
     def copy(
         self, run: str, *, upto_seq: float, store: str = "", minus: frozenset[int] = frozenset()
@@ -292,7 +294,7 @@ class Simulation:
     def _is_held(self, branch: Branch, run: holdfast.Run) -> bool:
         journal = run._held.journal
         holder = self.machine.disk(branch.store).holder(run.id)
-        return journal is not None and (journal.fence, self.process.owner) == holder and not branch.is_rewound
+        return journal is not None and (journal.fence, self.process.owner) == holder and not branch.rewinding
 
     def _check_value(self, branch: Branch, run: holdfast.Run, op: Op, value: Any) -> None:
         """Nothing is silently different, and nothing in doubt is guessed."""

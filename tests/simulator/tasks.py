@@ -27,7 +27,8 @@ from holdfast.errors import (
     StopSignal,
     StoreUnavailable,
 )
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, part_of
+from holdfast.model.events import Kind
 
 REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
 """How a task may end, by name; everything else is a defect."""
@@ -84,9 +85,28 @@ class Tasks:
 
     def _asked_again(self, branch: Branch, waits: holdfast.AwaitingAnswer) -> str:
         asked = self.sim.at[self.sim.process.owner][1].uid
-        if asked in branch.answered and self._is_older(("answered", branch.run, str(asked))):
+        said = ("answered", branch.run, str(asked))
+        if (
+            asked in branch.answered
+            and self._is_older(said)
+            and not self._is_withdrawn(branch, waits.run, asked)
+        ):
             self.sim.broken.append(f"question {asked} of {waits.run} was answered, and is asked again")
         return "asked"
+
+    def _is_withdrawn(self, branch: Branch, run: str, uid: int) -> bool:
+        """Whether an edited program asked something else at that place: then an unread answer does not count."""
+        events = self.sim.machine.disk(branch.store).tables.events.get(run, [])
+        asked = {
+            event.name
+            for event in events
+            if event.kind == Kind.QUESTION_ASKED and part_of(event.body, "question") == f"question {uid}"
+        }
+        return any(
+            event.name in asked and fields_of(event.body)["how"] == "withdrawn"
+            for event in events
+            if event.kind == Kind.QUESTION_ANSWERED
+        )
 
     @property
     def _now(self) -> int:
@@ -132,12 +152,15 @@ class Tasks:
         kept.before_rewind = branch.before_rewind
         branch.before_rewind = kept
         self._weaken(branch, seq)
-        branch.is_rewound = True
+        is_alone, number = not branch.rewinding, branch.rewinds + 1
+        branch.rewinding, branch.rewinds = branch.rewinding + 1, number
         try:
             rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
         finally:
-            branch.is_rewound = False
+            branch.rewinding -= 1
             self._weaken(branch, seq)
+            if not is_alone or branch.rewinds != number:  # which of two was first is not known here
+                kept.acked, kept.passed = {}, {}
         self.sim.add(kept.copy(rewound.kept, upto_seq=float("inf")))
 
     def prune(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
@@ -202,9 +225,10 @@ class Tasks:
             if asked.pending is None:
                 uid = int(asked.question.rpartition(" ")[2])
                 value = f"answer {uid} of {self.sim.machine.now:.0f}"
+                rewinds = branch.rewinds
                 with suppress(RunRefused):
                     store.answer(run, value, asked.id)
-                    if not branch.is_rewound:
+                    if not branch.rewinding and branch.rewinds == rewinds:
                         branch.answered[uid] = value
                         self._said["answered", branch.run, str(uid)] = self._now
 
@@ -213,16 +237,20 @@ class Tasks:
             if doubt.pending is not None:
                 continue
             self._clear_out(process, branch)
-            body = fields_of(store.view(run).calls[doubt.key].body or b"{}")
+            call = store.view(run).calls.get(doubt.key)
+            if call is None:  # another process has rewound the run meanwhile
+                continue
+            body = fields_of(call.body or b"{}")
             receipt = self.sim.receipts.get(body.get("idempotency_key", "")) or self._known_receipt(
                 branch, run, doubt.key
             )
+            rewinds = branch.rewinds
             with suppress(RunRefused):
                 if receipt is None:
                     store.resolve(run, doubt.key, "retry")
                 else:
                     store.resolve(run, doubt.key, "done", value=receipt)
-                    if not branch.is_rewound:
+                    if not branch.rewinding and branch.rewinds == rewinds:
                         branch.resolved.add((run, doubt.key))
                         self._said["resolved", run, doubt.key] = self._now
 

@@ -5,6 +5,7 @@ Seen before: without a worker the parent parked for ever, and nothing said that 
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from tests.crossings.kills import Life, MortalWorld
 from tests.crossings.world import World
 
 import holdfast
+from holdfast.engine.people.waits import InboxWait
 from holdfast.errors import Misuse
+from holdfast.model.store_rows import RunRow, Status
 
 calls: list[str] = []
 
@@ -88,7 +91,7 @@ def order(item: str) -> str:
 
 
 @holdfast.agent("in-process-orders")
-def orders(run: holdfast.Run) -> str:  # noqa: ARG001 - a tool finds its run by itself
+def orders(run: holdfast.Run) -> str:
     return order("ink")
 
 
@@ -142,6 +145,29 @@ def test_a_child_that_was_queued_before_is_left_to_the_queue(url: str) -> None:
         assert worker.wait_idle(30)
     with holdfast.run("parent", store=url) as run:
         assert run.child("a", plain, "one") == "ONE"
+    assert calls == ["one"]
+
+
+def test_a_child_that_another_process_holds_runs_here_when_it_lets_go(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose lease was granted to a process that never heard of it: the answer was lost on its way.
+
+    Seen before: the child was put into the queue, where no worker was, and its parent waited for ever.
+    """
+    port = holdfast.store(url)._port
+    port.create_run(RunRow("parent/c", "b" * 32, time.time(), Status.QUEUED, b"{}", agent="in-process"))
+    lease = port.acquire("parent/c", at=time.time(), lease_s=3600.0).lease
+    pauses: list[float] = []
+
+    async def pause(self: InboxWait, left_s: float) -> None:
+        pauses.append(left_s)
+        port.release("parent/c", fence=lease.fence)
+
+    monkeypatch.setattr(InboxWait, "pause", pause)
+    with holdfast.run("parent", store=url) as run:
+        assert run.child("c", plain, "one", wait_s=60) == "ONE"
+    assert len(pauses) == 1
     assert calls == ["one"]
 
 
