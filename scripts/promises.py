@@ -142,6 +142,10 @@ PROMISES: Final = (
         ),
         (
             "An outside effect that was cut off cannot be made exactly-once by anybody. Holdfast makes it known.",
+            (
+                "**An effect that is in doubt in two branches** (a fork that began in its middle) is made in both, under "
+                "one idempotency key, if a person says *retry* in one before the other has made it."
+            ),
             "A verifier that says `Done` or `NotDone` wrongly is believed.",
             (
                 "After a restart the wall clock says how much of `settle_s` has passed: one that was set ahead meanwhile "

@@ -78,6 +78,11 @@ class Simulation:
         """What goes wrong when an effect is made the first time: the line breaks before or after it."""
         self.receipts: dict[str, str] = {}
         """By idempotency key: what really happened."""
+        self.allowed: dict[str, set[str]] = {}
+        """By idempotency key: the branches in which a person has said that the effect may be made. If another branch, which
+        shares the doubt, has made it meanwhile, it happens twice under one key: docs/guarantees.md, promise 3."""
+        self.maker: dict[str, str] = {}
+        """By idempotency key: the branch that made the effect last."""
         self.made: dict[str, int] = {}
         """By receipt: the operation that made it."""
         self.sent: dict[int, bool] = {}
@@ -196,12 +201,13 @@ class Simulation:
 
     def _make(self, key: str) -> str:
         branch, op, is_holder = self._here()
-        if key in self.receipts:
+        is_allowed = branch.run in self.allowed.get(key, ()) and self.maker.get(key) != branch.run
+        if key in self.receipts and not is_allowed:
             self.broken.append(f"{op.kind} {op.uid} of {branch.run} happened twice under one key")
         if is_holder and op.uid in branch.known:
             self.broken.append(f"{op.kind} {op.uid} happened again in {branch.run}, which knew of it")
         receipt = f"receipt {len(self.made) + 1}"
-        self.receipts[key], self.made[receipt] = receipt, op.uid
+        self.receipts[key], self.made[receipt], self.maker[key] = receipt, op.uid, branch.run
         if is_holder:  # a stopped process that wakes may act late on the world, where only its key protects
             branch.known.add(op.uid)
         self.machine.counts["effects"] += 1

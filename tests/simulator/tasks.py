@@ -241,12 +241,12 @@ class Tasks:
             if call is None:  # another process has rewound the run meanwhile
                 continue
             body = fields_of(call.body or b"{}")
-            receipt = self.sim.receipts.get(body.get("idempotency_key", "")) or self._known_receipt(
-                branch, run, doubt.key
-            )
+            key = body.get("idempotency_key", "")
+            receipt = self.sim.receipts.get(key) or self._known_receipt(branch, run, doubt.key)
             rewinds = branch.rewinds
             with suppress(RunRefused):
                 if receipt is None:
+                    self.sim.allowed.setdefault(key, set()).add(branch.run)
                     store.resolve(run, doubt.key, "retry")
                 else:
                     store.resolve(run, doubt.key, "done", value=receipt)

@@ -101,7 +101,13 @@ class TakenOver(Feature):
         """
         known, entry = self.held.view.calls.get(asked.key), self.behind.get(asked.key)
         if known is not None and (entry is None or self._is_claimed(asked.key)):
-            return None  # it was claimed before, and may be made now
+            # It was claimed before, and may be made now. Unless the other history, which was in doubt about it as well,
+            # has made it since a person has allowed it here: both would act under one key.
+            if entry is None or entry["how"] == "done":
+                return None
+            entry = await runtime.store(_latest, self.held.store, entry)
+            if entry["how"] != "done":
+                return None
         if entry is not None:
             return await _claim_behind(self.held, runtime, call_options, asked, entry)
         if self.behind and call_options.effect == "once" and asked.site:
