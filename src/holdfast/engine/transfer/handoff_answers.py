@@ -63,8 +63,13 @@ class TakenOver(Feature):
         if fold.handed is None or self._carried is not None:
             return self._carried
         document = loads(content_in(self.held.store, fold.handed))
+        found = Carried(document, fold.claimed)
+        for call in [one for one in self.held.view.calls.values() if one.seq and found.has(one.name)]:
+            intent = fields_of(self.held.intent_of(call))
+            if "carried" not in intent:  # else it stands for the effect until a call claims that
+                found.claim(str(intent.get("idempotency_key", "")))
         with self._lock:
-            self._carried = self._carried or Carried(document, fold.claimed)
+            self._carried = self._carried or found
             return self._carried
 
     @property
@@ -109,7 +114,10 @@ class TakenOver(Feature):
             if entry["how"] != "done":
                 return None
         if entry is not None:
-            return await _claim_behind(self.held, runtime, call_options, asked, entry)
+            call = await _claim_behind(self.held, runtime, call_options, asked, entry)
+            if self.carried is not None:  # the origin had it by the same handoff
+                self.carried.claim(entry["idempotency_key"])
+            return call
         if self.behind and call_options.effect == "once" and asked.site:
             other = await runtime.store(self._with_other_data, asked)
             if other is not None:
