@@ -28,7 +28,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.model.event_fields import fields_of, part_of
-from holdfast.model.events import Kind
+from holdfast.model.events import Event, Kind
 
 REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
 """How a task may end, by name; everything else is a defect."""
@@ -96,10 +96,14 @@ class Tasks:
 
     def _is_withdrawn(self, branch: Branch, run: str, uid: int) -> bool:
         """Whether an edited program asked something else at that place: then an unread answer does not count."""
-        events = self.sim.machine.disk(branch.store).tables.events.get(run, [])
+        tables = self.sim.machine.disk(branch.store).tables
+        events, history = tables.events.get(run, []), list[Event]()
+        while run in tables.runs:  # a fork's question may have been asked by its origin
+            history += tables.events.get(run, [])
+            run = tables.runs[run].origin or ""
         asked = {
             event.name
-            for event in events
+            for event in history
             if event.kind == Kind.QUESTION_ASKED and part_of(event.body, "question") == f"question {uid}"
         }
         return any(
