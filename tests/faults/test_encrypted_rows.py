@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import Corrupt
-from holdfast.model.events import checksum
+from holdfast.model.events import Event, Kind, checksum, is_intact
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.seal import NotGenuineError
@@ -153,7 +153,55 @@ def test_an_event_opens_at_its_place_only(change: dict[str, Any]) -> None:
     with pytest.raises(NotGenuineError):
         open_event(owner, moved._replace(crc=checksum("r", *moved[:7])))
     with pytest.raises(NotGenuineError):
-        open_event(owner._replace(birth="other"), sealed)
+        open_event(Owner("r", "other", owner.key, 1), sealed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "moved"),
+    [
+        ("a", "b\0c", "k", {"kind": "a\0b", "name": "c"}),
+        ("a\0b", "c", "k", {"kind": "a", "name": "b\0c"}),
+        ("a", "b\0c", "k", {"name": "b", "key": "c\0{key}"}),
+        ("a", "b\0{x}", "", {"name": "b", "key": "{x}\0"}),
+    ],
+)
+def test_the_texts_of_an_event_cannot_lend_to_each_other(
+    kind: str, name: str, key: str, moved: dict[str, str]
+) -> None:
+    """The same bytes, cut elsewhere: the checksum is the same as well. Planted: lengths that nobody compares."""
+    owner, x = Owner("r", "birth", LineageKey(os.urandom(32)), 1), "e" * 31
+    name = name.format(x=x)
+    event = Event(4, 5.0, kind, name, key, 1, b"{}\n{}", checksum("r", 4, 5.0, kind, name, key, 1, b"{}\n{}"))
+    (sealed,) = seal_events(owner, [event], 0)
+    assert open_event(owner, sealed) == event
+    changed: dict[str, Any] = {column: text.format(key=sealed.key, x=x) for column, text in moved.items()}
+    other = sealed._replace(**changed)
+    assert is_intact("r", other), "nobody without the key sees a difference"
+    with pytest.raises(NotGenuineError):
+        open_event(owner, other)
+
+
+def test_the_range_that_an_event_replaces_is_authenticated() -> None:
+    """It is in clear, and says which events are gone. Nor has an event without one a place for another first line."""
+    owner = Owner("r", "birth", LineageKey(os.urandom(32)), 1)
+    for kind, body in ((Kind.PRUNED, b'{"from_seq":2}\n{}'), (Kind.MARK, b"{}\n{}")):
+        crc = checksum("r", 4, 5.0, kind, "", "", 1, body)
+        (sealed,) = seal_events(owner, [Event(4, 5.0, kind, "", "", 1, body, crc)], 0)
+        assert open_event(owner, sealed).body == body
+        for head in (b'{"from_seq":3}', b"{}", b'{"from_seq":2}'):
+            forged = head + sealed.body[sealed.body.index(b"\n") :]
+            if forged == sealed.body:
+                continue
+            with pytest.raises(NotGenuineError):
+                open_event(owner, sealed._replace(body=forged, crc=checksum("r", *sealed[:6], forged)))
+
+
+def test_a_run_opens_no_event_of_a_fork_of_its_name_before_it() -> None:
+    """Of the same lineage and name, at the same place; the birth id is another one, and so is the run's own key."""
+    key = LineageKey(os.urandom(32))
+    (sealed,) = seal_events(Owner("r", "first", key, 1), [an_event("r", 4)], 0)
+    with pytest.raises(NotGenuineError):
+        open_event(Owner("r", "second", key, 1), sealed)
 
 
 @pytest.mark.parametrize("column", ["crc", "chain"])

@@ -563,10 +563,18 @@ MUTATIONS: Final = (
     ),
     Mutation(
         _SEALED,
-        "an event opens under the stored name of another call",
+        "the runs of a lineage seal their events by one key",
+        "stores/encrypted/keys.py",
+        "        return Cipher(self._events.digest(text_bytes(birth)))",
+        "        return Cipher(self._events.digest(text_bytes(birth[:0])))",
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "the texts of an event may be cut elsewhere",
         "stores/encrypted/sealed_events.py",
-        "    if owner.key.hide(key) != hidden:\n",
-        "    if False:\n",
+        "        if len(kind) != kind_chars or len(hidden) != (HIDDEN_DIGITS if key_bytes else 0):\n",
+        "        if False:\n",
         ("tests/faults/test_encrypted_rows.py",),
     ),
 )
