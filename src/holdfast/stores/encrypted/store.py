@@ -308,7 +308,7 @@ class EncryptedStore:
         grant = self.inner.acquire(run, at=at, lease_s=lease_s, over=over, above=above)
         if grant.row is None:
             return grant
-        row = self._open(grant.row)
+        (row,) = self._open_held([grant.row])
         return grant._replace(row=None if row.damage else row)
 
     def accept_loss(self, run: str) -> int:
@@ -327,7 +327,7 @@ class EncryptedStore:
     # -- the queue for workers -------------------------------------------------------------------------------
 
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
-        rows = [self._open(row) for row in self.inner.claim(agents, at=at, lease_s=lease_s, limit=limit)]
+        rows = self._open_held(self.inner.claim(agents, at=at, lease_s=lease_s, limit=limit))
         for row in rows:
             if row.damage:
                 self.inner.set_due(row.run, fence=row.lease.fence, due_at=None)
@@ -412,6 +412,18 @@ class EncryptedStore:
         self.inner.close()
 
     # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _open_held(self, rows: list[RunRow]) -> list[RunRow]:
+        """Rows that this process has just taken; given back if they need a key that it does not have.
+
+        A rotation may have dropped its master key. It would hold what it cannot do for as long as it lives.
+        """
+        try:
+            return [self._open(row) for row in rows]
+        except BaseException:
+            for row in rows:
+                self.inner.release(row.run, fence=row.lease.fence)
+            raise
 
     def _open(self, row: RunRow) -> RunRow:
         found, owner = open_row(self._keys, row)
