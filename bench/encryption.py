@@ -1,4 +1,4 @@
-"""What encryption at rest adds to a step: CPU of this thread, in blocks that alternate.
+"""What encryption at rest adds to a step: CPU of this thread, the least of many rounds' medians, in turns.
 
 Beside it the floor: what the ciphers alone take for the very bytes, at the same place of a step. It is the cheapest way
 that ``cryptography`` has: one ``AESGCM.encrypt`` for each event, with a nonce of its own, drawn in one call, and its place
@@ -9,14 +9,15 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from itertools import product
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import holdfast
-from bench.measuring import Figure
+from bench.measuring import Figure, rounds_us
 from bench.places import in_memory
 from holdfast.model.store_rows import Append, AppendOutcome
 from holdfast.stores.sqlite import SqliteStore
@@ -55,14 +56,14 @@ class _Ciphers(SqliteStore):
 
 
 def figures(place: Path) -> Iterator[Figure]:
-    """The least of the rounds: what is above it is what others did on the machine."""
-    yield from _figures(place, "on this disk", 10.0)
+    """On the disk, where the bar is, and in memory, where no wait for a sync cools the caches."""
+    yield from _figures(place, "on this disk")
     with in_memory() as memory:
         if memory is not None:
-            yield from _figures(memory, "in memory", None)
+            yield from _figures(memory, "in memory")
 
 
-def _figures(place: Path, where: str, bar: float | None) -> Iterator[Figure]:
+def _figures(place: Path, where: str) -> Iterator[Figure]:
     taken = _taken(place)
     added = {size: taken["sealed", size] - taken["plain", size] for size in SIZES}
     floor = {size: taken["ciphers alone", size] - taken["plain", size] for size in SIZES}
@@ -70,7 +71,7 @@ def _figures(place: Path, where: str, bar: float | None) -> Iterator[Figure]:
     facts = f"{taken['sealed', small]:.1f} and {taken['plain', small]:.1f} µs of CPU, the least of {ROUNDS} rounds; two events"
     title = f"encryption at rest, {where}"
     unit = "µs above a plain store"
-    yield Figure(f"{title}: a step with a result of 4 KB", added[small], bar, unit, facts)
+    yield Figure(f"{title}: a step with a result of 4 KB", added[small], 10.0, unit, facts)
     yield Figure(
         f"{title}: the ciphers alone (floor)",
         floor[small],
@@ -88,7 +89,7 @@ def _figures(place: Path, where: str, bar: float | None) -> Iterator[Figure]:
 
 
 def _taken(place: Path) -> dict[tuple[str, int], float]:
-    """CPU of a step, in µs, by kind of store and size of its result."""
+    """CPU of a step, in µs, by kind of store and size of its result. What is above the least is others' work."""
     stores = {
         "sealed": holdfast.store(place / "sealed.db", key=os.urandom(32)),
         "plain": holdfast.store(place / "plain.db"),
@@ -98,21 +99,14 @@ def _taken(place: Path) -> dict[tuple[str, int], float]:
         (kind, size): holdfast.run(f"r{size}", store=stores[kind], loops=None).open()
         for size, kind in product(SIZES, KINDS)
     }
-    taken: dict[tuple[str, int], list[float]] = {one: [] for one in runs}
-    number = 0
-    turns = list(runs.items())
-    for _ in range(ROUNDS):
-        turns.append(
-            turns.pop(0)
-        )  # what one leaves behind, a full WAL, must not always hit the same next one
-        for (kind, size), run in turns:
-            run.step("settled", work, number := number + 1, size)
-            began = time.thread_time()
-            for _ in range(BLOCK):
-                run.step("work", work, number := number + 1, size)
-            taken[kind, size].append((time.thread_time() - began) / BLOCK * 1e6)
+    numbers = count()
+    steps = [
+        partial(lambda run, size: run.step("work", work, next(numbers), size), run, size)
+        for (_, size), run in runs.items()
+    ]
+    taken = rounds_us(steps, rounds=ROUNDS, block=BLOCK, clock=time.thread_time)
     for run in runs.values():
         run.close()
     for store in stores.values():
         store.close()
-    return {one: min(us) for one, us in taken.items()}
+    return {one: min(us) for one, us in zip(runs, taken, strict=True)}

@@ -549,8 +549,8 @@ MUTATIONS: Final = (
         _SEALED,
         "the nonces of events are zeros",
         "stores/encrypted/sealed_events.py",
-        "    nonces = urandom(NONCE_BYTES * len(events))",
-        "    nonces = bytes(NONCE_BYTES * len(events))",
+        "    nonces, end = urandom(NONCE_BYTES * len(events)), 0",
+        "    nonces, end = bytes(NONCE_BYTES * len(events)), 0",
         ("tests/faults/test_encrypted_rows.py",),
     ),
     Mutation(

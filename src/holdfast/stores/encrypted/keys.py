@@ -29,6 +29,7 @@ from holdfast.stores.encrypted.seal import (
 
 WRAPPED_BYTES: Final = NONCE_BYTES + KEY_BYTES + TAG_BYTES
 _NUMBER: Final = Struct("<H")
+_NOTE_PLACE: Final = Struct("<qqI")
 NOTE_CODE_BYTES: Final = 4
 HIDDEN_DIGITS: Final = 32
 _NAME_END: Final = "h"
@@ -60,7 +61,7 @@ class LineageKey:
     def code_of_note(self, birth: str, fence: int, after_seq: int, content: bytes) -> bytes:
         """What goes before the note of a call, so that none is forged. Short: readers try a guess."""
         keyed = self._notes.copy()
-        keyed.update(f"{birth} {fence} {after_seq} ".encode() + content)
+        keyed.update(_NOTE_PLACE.pack(fence, after_seq, len(birth)) + birth.encode() + content)
         return keyed.digest()
 
 
