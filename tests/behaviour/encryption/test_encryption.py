@@ -546,11 +546,12 @@ def test_a_worker_with_a_dropped_key_holds_no_run_that_it_cannot_open(tmp_path: 
     new.rotate_key(_master(OTHER), keeps_old=False)
     later = RunRow("later", "birth", 1.0, "queued", b"{}", None, 0, agent="agent", due_at=1.0)
     assert new.create_run(later)
-    for ask in (
+    asks: tuple[Callable[[], object], ...] = (
         lambda: old.claim(["agent"], at=5.0, lease_s=30.0, limit=9),
         lambda: old.acquire("later", at=5.0, lease_s=30.0),
         lambda: old.find_run("later"),
-    ):
+    )
+    for ask in asks:
         with pytest.raises(holdfast.KeyRefused, match="another key"):
             ask()
     (row,) = new.claim(["agent"], at=6.0, lease_s=30.0, limit=9)
