@@ -320,15 +320,27 @@ PROMISES: Final = (
         (
             Trial(
                 "tests/faults/test_encrypted_rows.py",
-                "rows that are flipped, swapped, moved, or replaced by plaintext",
+                "rows that are flipped, cut, swapped, moved, put in or replaced by plaintext; forged letters, notes and keys",
+            ),
+            Trial(
+                "tests/crash/test_encrypted.py",
+                "agents and families in an encrypted store, killed before and after every call of its port",
             ),
             Trial("tests/contract/test_encrypted_stores.py", "the contract of stores over an encrypted one"),
             Trial("tests/behaviour/encryption", "keys, rotation, erasure, and what a wrong key sees"),
+            Trial(
+                "tests/behaviour",
+                "every behaviour over an encrypted store: a third of them in one run of three, all in `make crash`",
+            ),
         ),
         (
             (
                 "A whole store, or a whole run, that is put back to an earlier copy. Names, times and sizes are in clear: "
                 "[the whole list](encryption.md#what-it-does-not-do)."
+            ),
+            (
+                "A large content is sealed by a key that is made from its address and not from its lineage's key: it is "
+                "shared, and read by its address alone."
             ),
         ),
     ),
