@@ -44,7 +44,7 @@ class TypedSource(ResponsesSource):
         return super().delta_of(plain(chunk))
 
     def live(self, chunk: Any, delta: dict[str, Any]) -> list[Any]:  # noqa: ARG002 - the same for all sources
-        """Unchanged: the program that reads it is the framework, which takes the answer from the last event."""
+        """Unchanged: the framework reads it, and takes the answer from the last event."""
         return [chunk]
 
     def answer_of(self, partial: Partial) -> Any:

@@ -449,8 +449,7 @@ class View:
         return counts, {site: sorted(ns) for site, ns in free.items()}
 
 
-def _forget(call: Call, seq: int) -> None:
-    """Forget a failure, and no result: of those, earlier versions could name one whose key a child's failure had."""
+def _forget(call: Call, seq: int) -> None:  # a failure: earlier versions could name a result by mistake
     call.outcomes = [outcome for outcome in call.outcomes if outcome.seq != seq or outcome.good]
 
 

@@ -189,7 +189,7 @@ async def _result_of(
 ) -> Any:
     """Submit the child, and wait for its result.
 
-    ``here`` is a child that another process holds, and that nobody has submitted: it runs in this process as
+    ``here`` is a child that another process holds, and that was never submitted: it runs in this process as
     soon as that one has let it go.
     """
     if here is None:

@@ -438,7 +438,8 @@ class HeldRun:
 def remember_failure(error: BaseException, held: HeldRun, key: str, seq: int) -> None:
     """Note on the exception which recorded failure it is, with the recorded failures that caused it.
 
-    With the run's birth: a child's failure ends its parent, too, which may have a call of the same key and number.
+    With the run's birth: a child's failure ends its parent, too, which may have a call of the same key and
+    number.
     """
     found = [*_marks_behind(error), (held.birth, key, seq)]
     try:

@@ -106,8 +106,8 @@ class TakenOver(Feature):
         """
         known, entry = self.held.view.calls.get(asked.key), self.behind.get(asked.key)
         if known is not None and (entry is None or self._is_claimed(asked.key)):
-            # It was claimed before, and may be made now. Unless the other history, which was in doubt about it as well,
-            # has made it since a person has allowed it here: both would act under one key.
+            # It was claimed before, and may be made now. Unless the other history, which was in doubt about
+            # it as well, has made it since a person has allowed it here: both would act under one key.
             if entry is None or entry["how"] == "done":
                 return None
             entry = await runtime.store(_latest, self.held.store, entry)

@@ -8,11 +8,11 @@ RECORDED: Final = "recorded key"
 
 
 def number(carried: Sequence[dict[str, Any]]) -> None:
-    """Give each effect its number, which is unique in the document: the receiver records which it has claimed.
+    """Give each effect its number, unique in the document: the receiver records which it has claimed.
 
-    Equal calls take effects in the order of their numbers. So among those of one place of the giver's program, the
-    first one gets the lowest, whatever became of each and whichever branch has it. What the giver took over itself
-    and has not asked for yet comes last: it would have made its own calls before.
+    Equal calls take effects in the order of their numbers. So among those of one place of the giver's
+    program, the first one gets the lowest, whatever became of each and whichever branch has it. What the
+    giver took over itself and has not asked for yet comes last: it would have made its own calls before.
     """
     carried = sorted(carried, key=lambda step: RECORDED not in step)
     places: dict[tuple[str, str], list[int]] = {}

@@ -1,4 +1,4 @@
-"""Where the giver's work stands: its plan, what it relies on, what it has asked, and what it may still spend."""
+"""Where the giver's work stands: its plan, its premises, its open questions, and its budget."""
 
 from collections.abc import Iterator
 from typing import Any
