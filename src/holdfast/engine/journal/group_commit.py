@@ -66,6 +66,8 @@ class Committer:
         """By run, the last epoch in which an item was not written."""
         self._is_mixed = False
         """Whether an item in the queue may be alone or hasty; else a batch is the queue, as it is."""
+        self._is_lone = False
+        """Whether the last batch had one item: then mostly one run writes, and waits for no other."""
 
     def submit(self, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
@@ -123,7 +125,10 @@ class Committer:
             _mark_done([future])
         elif loop not in self._ticking:
             self._ticking.add(loop)
-            loop.call_soon(self._tick, loop)
+            if self._is_lone:  # the thread wakes up while the loop still has to do
+                self._tick(loop)
+            else:
+                loop.call_soon(self._tick, loop)
         return future
 
     async def finish_cut(self, ticket: Ticket, cut: BaseException) -> None:
@@ -164,7 +169,7 @@ class Committer:
     def _tick_again(self, loop: "asyncio.AbstractEventLoop") -> None:
         if self.queue and loop not in self._ticking:
             self._ticking.add(loop)
-            self._tick(loop)
+            loop.call_soon(self._tick, loop)  # behind the tasks that were just answered
 
     def _commit(self, mine: Ticket | None) -> None:
         """Commit one batch of the queue. Only under the gate. ``mine`` is the calling thread's ticket."""
@@ -213,6 +218,7 @@ class Committer:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
         count = min(len(queue), BATCH_ITEMS_MAX)
+        self._is_lone = count == 1
         # In this order: an item that is alone or hasty sets the flag before it is in the queue. What comes in
         # after the count is in no batch of this call.
         if not self._is_mixed:
