@@ -34,7 +34,7 @@ class StoreThreads:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]] | None] = SimpleQueue()
         self._idle: list[None] = []
-        """One for each thread that waits for a job, or is about to: a new job takes one, or starts a thread."""
+        """One for each thread that waits, or is about to: a new job takes one, or starts a thread."""
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
 

@@ -92,7 +92,7 @@ def _make(work: Work) -> Any:
             value = work.fn(*work.args, **work.kwargs)
             if type(value) is CoroutineType:
                 call_here(lambda: value, (), {})  # it says what is wrong
-        except BaseException as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
+        except BaseException as error:  # noqa: BLE001 - each failure is recorded, then raised
             return drive(work.ended_by(error, began))
         finally:
             CALL_SITE.reset(token)
@@ -199,7 +199,7 @@ async def _make_in_task(work: Work) -> Any:  # noqa: C901, PLR0912, PLR0915 - se
         token = CALL_SITE.set(inside)
         try:
             value = await work.fn(*work.args, **work.kwargs)
-        except BaseException as error:  # noqa: BLE001 - every failure of the user's code is recorded, then raised
+        except BaseException as error:  # noqa: BLE001 - as above
             return await work.ended_by(error, began)
         finally:
             CALL_SITE.reset(token)
