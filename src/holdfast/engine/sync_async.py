@@ -255,7 +255,7 @@ class UnawaitedCalls:
         """A method was called there."""
         # Not the frame: it keeps the caller's variables alive.
         noted = made, caller.f_code, caller.f_lasti
-        if self._made and not _is_unbegun(self._made[-1][0]):
+        if self._made and (self._made[-1][0].cr_frame is None or not _is_unbegun(self._made[-1][0])):
             # Most programs await each call at once: then one is kept, and no list grows for the collector.
             self._made[-1] = noted
             return

@@ -35,12 +35,13 @@ class Ticket:
 
     __slots__ = ("deferred", "epoch", "error", "future", "is_alone", "item", "outcome")
 
-    def __init__(self, item: Append) -> None:
+    def __init__(self, item: Append, deferred: "Sequence[Draft]", is_alone: bool, epoch: int) -> None:
         self.item = item
         self.outcome: AppendOutcome | None = None
         self.error: BaseException | None = None
-        self.is_alone, self.epoch = False, 0
-        self.deferred: Sequence[Draft] = ()
+        self.is_alone = is_alone
+        self.epoch = epoch
+        self.deferred = deferred
         """What the item took along, see ``Journal.defer``."""
         self.future: asyncio.Future[None] | None = None
 
@@ -69,16 +70,15 @@ class Committer:
         self._is_lone = False
         """Whether the last batch had one item: then mostly one run writes, and waits for no other."""
 
-    def submit(self, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
+    def submit(
+        self, item: Append, deferred: "Sequence[Draft]" = (), *, is_alone: bool = False, epoch: int = 0
+    ) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
 
         An item ``is_alone`` shares no batch with others of its run: an earlier one may be refused. Items of
         one ``epoch`` were placed one behind the other, without a look at the store in between.
         """
-        ticket = Ticket(item)
-        ticket.epoch = epoch
-        if is_alone:
-            ticket.is_alone = True
+        ticket = Ticket(item, deferred, is_alone, epoch)
         if is_alone or item[8]:  # hasty
             self._is_mixed = True
         self.queue.append(ticket)

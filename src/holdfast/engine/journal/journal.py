@@ -239,9 +239,10 @@ class Journal:
             after, run, fence, before = self.head, self.run, self.fence, self._before
             if before is None or (unsure and after != unsure[-1].after_seq):
                 return None  # an earlier try may still arrive
-            deferred: Sequence[Draft] = ()
-            if self.deferred:
-                deferred = [self.deferred.popleft() for _ in range(len(self.deferred))]
+            deferred: tuple[Draft, ...] = ()
+            while self.deferred:
+                deferred += (self.deferred.popleft(),)
+            if deferred:
                 drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
@@ -252,9 +253,7 @@ class Journal:
             item = _new(
                 Append, (run, fence, after, events, blobs, consumed, status, synced, hasty and is_sure)
             )
-            ticket = self.committer.submit(item, is_alone=not is_sure, epoch=self._epoch)
-            ticket.deferred = deferred
-            return ticket
+            return self.committer.submit(item, deferred, is_alone=not is_sure, epoch=self._epoch)
 
     def _defer_again(self, ticket: Ticket) -> None:
         """The item was not written: what it took along waits for the next one."""
