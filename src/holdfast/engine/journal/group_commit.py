@@ -71,7 +71,7 @@ class Committer:
         """Whether the last batch had one item: then mostly one run writes, and waits for no other."""
 
     def submit(
-        self, item: Append, deferred: "Sequence[Draft]" = (), *, is_alone: bool = False, epoch: int = 0
+        self, item: Append, *, deferred: "Sequence[Draft]" = (), is_alone: bool = False, epoch: int = 0
     ) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
 

@@ -253,7 +253,7 @@ class Journal:
             item = _new(
                 Append, (run, fence, after, events, blobs, consumed, status, synced, hasty and is_sure)
             )
-            return self.committer.submit(item, deferred, is_alone=not is_sure, epoch=self._epoch)
+            return self.committer.submit(item, deferred=deferred, is_alone=not is_sure, epoch=self._epoch)
 
     def _defer_again(self, ticket: Ticket) -> None:
         """The item was not written: what it took along waits for the next one."""
