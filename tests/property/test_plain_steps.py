@@ -245,7 +245,8 @@ def test_both_ways_write_the_same_journal(seed: int, monkeypatch: pytest.MonkeyP
 def test_both_ways_of_a_task_write_the_same_journal(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As above, awaited.
 
-    Planted: a short path that leaves out what features add to an outcome, and one that keeps the claim of a call.
+    Planted: a short path that leaves out what features add to an outcome, one that forgets the intent of an effect, and one
+    that does not leave a call that failed.
     """
     first = walked(monkeypatch, seed, [LONG] * ATTEMPTS, f"memory://task-{seed}", in_task=True)
     for number, ways in enumerate(([SHORT] * ATTEMPTS, [SHORT, LONG, SHORT], [LONG, SHORT, LONG])):

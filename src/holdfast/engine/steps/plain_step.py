@@ -102,9 +102,7 @@ def _make(work: Work) -> Any:
         else:
             journal, at = held.journal, held.clock.wall()
             assert journal is not None
-            unsure: list[
-                Append
-            ] = []  # not list[Append](): to make the alias takes longer than all of this line
+            unsure: list[Append] = []  # not list[Append](): that takes longer than the rest
             try:
                 seq = journal.write((event,), at, unsure)
             except BaseException as cut:  # noqa: BLE001 - raised again, with what it means
@@ -152,16 +150,13 @@ def step_in_task(
     kwargs: dict[str, Any],
 ) -> Coroutine[Any, Any, Any]:
     """As ``step_here``: what the task awaits, at once."""
+    if held.is_closed or held.sealed is not None or held.pid != getpid():
+        held.check_usable()
+    if call_options is not held.awake_for:
+        held.wake_for(call_options)
     hooks = held.hooks
-    if (
-        held.is_closed
-        or held.sealed is not None
-        or held.pid != getpid()
-        or call_options is not held.awake_for
-        or hooks.permit
-        or type(fn) is not FunctionType
-        or not fn.__code__.co_flags & COROUTINE  # a plain function is called in a thread
-    ):
+    # A plain function is called in a thread.
+    if hooks.permit or type(fn) is not FunctionType or not fn.__code__.co_flags & COROUTINE:
         return step(held, AWAITING, call_options, name, fn, args, kwargs)
     asked = requested(asked_now(held, call_options, name, fn, fn.__code__, args, kwargs))
     if (
