@@ -182,27 +182,25 @@ def test_a_task_that_comes_during_a_commit_joins_those_that_it_answers() -> None
 
     def answer(items: Sequence[Append]) -> list[AppendOutcome]:
         if len(store.batches) == 3:
+            loops[0].call_soon_threadsafe(begun.set)
             wait_until(lambda: bool(made.queue))
         return [Appended(i.after_seq + 1) for i in items]
 
-    store = Recording(answer)
+    store, loops = Recording(answer), list[asyncio.AbstractEventLoop]()
     made = committer(store)
     begun = asyncio.Event()
 
-    async def first() -> None:
-        for number in range(2):
-            await finish_async(made, made.submit(item(number)))
-        begun.set()
-        for number in range(2, 5):
+    async def write(first: int, count: int) -> None:
+        for number in range(first, first + count):
             await finish_async(made, made.submit(item(number)))
 
-    async def second() -> None:
+    async def late() -> None:
         await begun.wait()
-        for number in range(3):
-            await finish_async(made, made.submit(item(10 + number)))
+        await write(10, 3)
 
     async def main() -> None:
-        await asyncio.gather(first(), second())
+        loops.append(asyncio.get_running_loop())
+        await asyncio.gather(write(0, 5), late())
 
     asyncio.run(main())
     assert store.batches == [1, 1, 1, 2, 2, 1]
