@@ -22,11 +22,11 @@ WORDS: Final = (
     ("async with", "with"),
     (" A plain function runs in a thread.", ""),
     (
-        "from holdfast.engine.steps.step import step\n",
+        "from holdfast.engine.steps.plain_step import step_in_task\n",
         "from holdfast.engine.steps.plain_step import step_here\n",
     ),
 )
-STEP: Final = re.compile(r"drive\(step\(self\._held, BLOCKING, ([^()]*)\)\)")
+STEP: Final = re.compile(r"drive\(step_in_task\(self\._held, ([^()]*)\)\)")
 """A step is the only call that has a way of its own in a thread that waits: the one without coroutines."""
 
 

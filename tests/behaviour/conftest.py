@@ -66,7 +66,7 @@ def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a rule test lets a run record is as the schema of its kind says, our fields apart from the user's data."""
     submit = Committer.submit
 
-    def checked(self: Committer, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
+    def checked(self: Committer, item: Append, **options: Any) -> Ticket:
         for event in item.events:
             assert lines_of(event.body) is not None, event
             assert problems_in(event) == [], event
@@ -75,7 +75,7 @@ def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
             known = {*schema.fields, *schema.parts}
             known |= {f"{name}_{end}" for name in schema.parts for end in ("blob", "bytes")}
             assert contents_of(event.body).keys() <= known, event
-        return submit(self, item, is_alone=is_alone, epoch=epoch)
+        return submit(self, item, **options)
 
     monkeypatch.setattr(Committer, "submit", checked)
 

@@ -201,6 +201,13 @@ class InOrder(ThreadPoolExecutor):
         return done
 
 
+class StoreInOrder(store_threads.StoreThreads):
+    """The same for calls of the store."""
+
+    def begin(self, fn: Callable[..., object], *args: Any) -> None:
+        fn(*args)
+
+
 # -- running -------------------------------------------------------------------------------------------------------------
 
 
@@ -383,7 +390,7 @@ def walk(seed: int, url: str = "", drawing: Random | None = None) -> Counter[str
     with (
         patch.object(guard, "modules", lambda: modules),
         patch.object(program, "modules", lambda: modules),
-        patch.object(store_threads, "_pool", InOrder()),
+        patch.object(store_threads, "_pool", StoreInOrder()),
     ):
         for _ in range(ATTEMPTS_MAX):
             attempt = Attempt(store, ops, world, random, random.randint(0, 9) if kills > 0 else -1)

@@ -176,6 +176,36 @@ def test_tasks_that_were_answered_together_share_the_next_commit_too(monkeypatch
     assert store.batches == [5, 5]
 
 
+def test_a_task_that_comes_during_a_commit_joins_those_that_it_answers() -> None:
+    """A lone task's item is committed at once. What another task queues meanwhile waits until the first one has queued its
+    next. (Planted: committed as soon as the first commit ends. Both went on one by one, with a sync for each.)"""
+
+    def answer(items: Sequence[Append]) -> list[AppendOutcome]:
+        if len(store.batches) == 3:
+            loops[0].call_soon_threadsafe(begun.set)
+            wait_until(lambda: bool(made.queue))
+        return [Appended(i.after_seq + 1) for i in items]
+
+    store, loops = Recording(answer), list[asyncio.AbstractEventLoop]()
+    made = committer(store)
+    begun = asyncio.Event()
+
+    async def write(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            await finish_async(made, made.submit(item(number)))
+
+    async def late() -> None:
+        await begun.wait()
+        await write(10, 3)
+
+    async def main() -> None:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.gather(write(0, 5), late())
+
+    asyncio.run(main())
+    assert store.batches == [1, 1, 1, 2, 2, 1]
+
+
 def test_no_commit_holds_the_loop() -> None:
     """However fast the disk: a commit of a task is made in another thread, also of the only one."""
     threads: list[threading.Thread] = []

@@ -37,7 +37,7 @@ from holdfast.api.shared import Handle, checked_label, finish_run
 from holdfast.engine.run.close import leave
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.steps import marks
-from holdfast.engine.steps.step import step
+from holdfast.engine.steps.plain_step import step_in_task
 from holdfast.engine.sync_async import AWAITING
 from holdfast.limits import CONTEXT_TOKENS
 from holdfast.model.calls import ONCE, READ, CallOptions
@@ -87,7 +87,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         ``once`` for an effect that must not happen twice. An exception is recorded too and raised again on
         replay, unless it ended the attempt: then the function is tried again.
         """
-        return await step(self._held, AWAITING, READ, name, fn, args, kwargs)
+        return await step_in_task(self._held, READ, name, fn, args, kwargs)
 
     @overload
     async def once(
@@ -102,7 +102,7 @@ class AsyncRun(Handle["AsyncRunOptions"]):
         stops with ``StepInDoubt`` until a person resolves it. For a ``verify`` function that can find out,
         see ``options``.
         """
-        return await step(self._held, AWAITING, ONCE, name, fn, args, kwargs)
+        return await step_in_task(self._held, ONCE, name, fn, args, kwargs)
 
     async def checkpoint(self, state: Any, *, label: str | None = None) -> int:
         """Record the whole state, and return the number of the point. Only what changed is written.
@@ -456,7 +456,7 @@ class AsyncRunOptions:
     async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As ``AsyncRun.step``, with these options."""
-        return await step(self._held, AWAITING, self._call_options, name, fn, args, kwargs)
+        return await step_in_task(self._held, self._call_options, name, fn, args, kwargs)
 
     @overload
     async def once(
@@ -467,4 +467,4 @@ class AsyncRunOptions:
     async def once(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """As ``AsyncRun.once``, with these options."""
         call_options = self._call_options._replace(effect="once")
-        return await step(self._held, AWAITING, call_options, name, fn, args, kwargs)
+        return await step_in_task(self._held, call_options, name, fn, args, kwargs)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOK_AT = 64
-_COROUTINE = 0x80
+COROUTINE = 0x80
 """The flag of code made by ``async def``; ``inspect`` says the same at ten times the cost."""
 
 
@@ -255,7 +255,7 @@ class UnawaitedCalls:
         """A method was called there."""
         # Not the frame: it keeps the caller's variables alive.
         noted = made, caller.f_code, caller.f_lasti
-        if self._made and not _is_unbegun(self._made[-1][0]):
+        if self._made and (self._made[-1][0].cr_frame is None or not _is_unbegun(self._made[-1][0])):
             # Most programs await each call at once: then one is kept, and no list grows for the collector.
             self._made[-1] = noted
             return
@@ -314,10 +314,10 @@ def is_async(fn: Callable[..., Any]) -> bool:
     """Whether calling the function gives a coroutine."""
     code = getattr(fn, "__code__", None)
     if code is not None:
-        return bool(code.co_flags & _COROUTINE)
+        return bool(code.co_flags & COROUTINE)
     if isinstance(fn, partial):
         return is_async(fn.func)
-    return bool(getattr(getattr(type(fn).__call__, "__code__", None), "co_flags", 0) & _COROUTINE)
+    return bool(getattr(getattr(type(fn).__call__, "__code__", None), "co_flags", 0) & COROUTINE)
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -27,7 +27,7 @@ def journal_of(port: StorePort) -> Journal:
 
 
 def submitted(journal: Journal, name: str) -> Ticket:
-    ticket = journal._submit([draft(Kind.MARK, name, "", {})], 0.0, True, False, None, (), None)
+    ticket = journal.submit([draft(Kind.MARK, name, "", {})], 0.0)
     assert ticket is not None
     return ticket
 
@@ -42,7 +42,7 @@ def test_an_event_behind_one_that_was_refused_is_refused() -> None:
         loser, follower = submitted(journal, "loser"), submitted(journal, "follower")
         for ticket in (winner, loser, follower):
             if ticket.outcome is None:
-                journal._committer.finish(ticket)
+                journal.committer.finish(ticket)
         written = [ticket for ticket in (winner, loser, follower) if isinstance(ticket.outcome, Appended)]
         assert written == [winner]
         assert [event.name for event in read_all(port, "r")][-2:] == ["first", "winner"]  # and no Corrupt
@@ -57,9 +57,9 @@ def test_an_event_placed_after_the_refusal_is_refused() -> None:
         journal._reread()
         loser = submitted(journal, "loser")
         for ticket in (winner, loser):
-            journal._committer.finish(ticket)
+            journal.committer.finish(ticket)
         follower = submitted(journal, "follower")
-        journal._committer.finish(follower)
+        journal.committer.finish(follower)
         assert [isinstance(one.outcome, Appended) for one in (winner, loser, follower)] == [
             True,
             False,
@@ -76,11 +76,11 @@ def test_what_is_submitted_behind_a_failure_is_not_written_later() -> None:
         journal = journal_of(port)
         lost = submitted(journal, "lost")
         follower = submitted(journal, "follower")
-        journal._committer.queue.remove(lost)  # withdrawn: its writer was interrupted
+        journal.committer.queue.remove(lost)  # withdrawn: its writer was interrupted
         journal._reread()
         again = submitted(journal, "again")
         for ticket in (follower, again):
             if ticket.outcome is None:
-                journal._committer.finish(ticket)
+                journal.committer.finish(ticket)
         assert not isinstance(follower.outcome, Appended)
         read_all(port, "r")  # no Corrupt

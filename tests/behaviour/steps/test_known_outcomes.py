@@ -421,9 +421,10 @@ def test_cancelled_while_it_is_being_written(place: Place) -> None:
             loop = asyncio.get_running_loop()
             task = asyncio.ensure_future(run.options(key="pay").once("pay", pay))
             await asyncio.wait_for(asked.wait(), DEADLINE_S)
-            while not committer.queue and not task.done():  # noqa: ASYNC110 - nobody sets an event when it is queued
-                await asyncio.sleep(0)
-            task.cancel()
+            with committer.gate:  # what is queued stays there
+                while not committer.queue and not task.done():  # noqa: ASYNC110 - nobody sets an event when it is queued
+                    await asyncio.sleep(0)
+                task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             place.port.left = 0

@@ -26,7 +26,7 @@ def die() -> None:
     run = holdfast.current()
     journal = run._held.journal
     assert journal is not None
-    while journal.first_deferred is not None or run_head(journal.store, run.id) != journal.head:
+    while journal.deferred or run_head(journal.store, run.id) != journal.head:
         time.sleep(0.001)
     os.kill(os.getpid(), signal.SIGKILL)
 

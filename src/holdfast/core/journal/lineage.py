@@ -8,7 +8,7 @@ stay readable through the fork that keeps the old branch. No event is copied or 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.event_fields import fields_of
-from holdfast.model.events import Event, Kind, covers_from
+from holdfast.model.events import Event, Kind, Links, covers_from
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import RunRow
 
@@ -19,6 +19,11 @@ class Segment(NamedTuple):
     run: str
     after_seq: int
     upto_seq: int
+
+
+def own_links(row: RunRow) -> Links:
+    """The links to verify a run's own events with; a fork's first one is in its origin and is left open."""
+    return Links(None if row.origin_seq else 0, row.birth)
 
 
 def segments(chain: Sequence[RunRow]) -> list[Segment]:

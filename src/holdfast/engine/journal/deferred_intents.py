@@ -73,19 +73,23 @@ class _Watch:
         while True:
             self._wake.wait()
             SystemClock.sleep(limits.INTENT_WAITS_S)
-            while new:
-                self._seen[new.popleft()] = None
-            looked = list(self._seen.items())
-            idle = 0 if looked else idle + 1
+            idle = 0 if new or self._seen else idle + 1
+            for _ in range(len(new)):
+                journal = new.popleft()
+                if journal.deferred:
+                    self._seen[journal] = None
+                else:  # of hundreds of journals, only those are looked at again in which something waits
+                    self._let_go(journal)
             if idle > _IDLE_LOOKS:
                 self._wake.clear()
                 if new:  # in this order: one that came in before the clear found the thread awake
                     self._wake.set()
-            for journal, before in looked:
-                first = journal.first_deferred
+            for journal, before in list(self._seen.items()):
+                first = next(iter(tuple(journal.deferred)), None)
                 if first is not None and (first is not before or self._write(journal)):
                     self._seen[journal] = first
-                else:  # of hundreds of journals, only those are looked at in which something waits
+                else:
+                    del self._seen[journal]
                     self._let_go(journal, failed=first is not None)
 
     def _write(self, journal: "Journal") -> bool:
@@ -96,10 +100,9 @@ class _Watch:
             return False
         return True
 
-    def _let_go(self, journal: "Journal", *, failed: bool) -> None:
-        del self._seen[journal]
+    def _let_go(self, journal: "Journal", *, failed: bool = False) -> None:
         journal.is_watched = False
-        if not failed and journal.first_deferred is not None:
+        if journal.deferred and not failed:
             watch(journal)  # deferred since, by a thread that saw the journal watched
 
 

@@ -35,12 +35,13 @@ class Ticket:
 
     __slots__ = ("deferred", "epoch", "error", "future", "is_alone", "item", "outcome")
 
-    def __init__(self, item: Append) -> None:
+    def __init__(self, item: Append, deferred: "Sequence[Draft]", is_alone: bool, epoch: int) -> None:
         self.item = item
         self.outcome: AppendOutcome | None = None
         self.error: BaseException | None = None
-        self.is_alone, self.epoch = False, 0
-        self.deferred: Sequence[Draft] = ()
+        self.is_alone = is_alone
+        self.epoch = epoch
+        self.deferred = deferred
         """What the item took along, see ``Journal.defer``."""
         self.future: asyncio.Future[None] | None = None
 
@@ -66,17 +67,18 @@ class Committer:
         """By run, the last epoch in which an item was not written."""
         self._is_mixed = False
         """Whether an item in the queue may be alone or hasty; else a batch is the queue, as it is."""
+        self._is_lone = False
+        """Whether the last batch had one item: then mostly one run writes, and waits for no other."""
 
-    def submit(self, item: Append, *, is_alone: bool = False, epoch: int = 0) -> Ticket:
+    def submit(
+        self, item: Append, *, deferred: "Sequence[Draft]" = (), is_alone: bool = False, epoch: int = 0
+    ) -> Ticket:
         """Queue an item. The caller submits a run's items in order of seq, and finishes each ticket.
 
         An item ``is_alone`` shares no batch with others of its run: an earlier one may be refused. Items of
         one ``epoch`` were placed one behind the other, without a look at the store in between.
         """
-        ticket = Ticket(item)
-        ticket.epoch = epoch
-        if is_alone:
-            ticket.is_alone = True
+        ticket = Ticket(item, deferred, is_alone, epoch)
         if is_alone or item[8]:  # hasty
             self._is_mixed = True
         self.queue.append(ticket)
@@ -123,7 +125,10 @@ class Committer:
             _mark_done([future])
         elif loop not in self._ticking:
             self._ticking.add(loop)
-            loop.call_soon(self._tick, loop)
+            if self._is_lone:  # the thread wakes up while the loop still has to do
+                self._tick(loop)
+            else:
+                loop.call_soon(self._tick, loop)
         return future
 
     async def finish_cut(self, ticket: Ticket, cut: BaseException) -> None:
@@ -164,7 +169,7 @@ class Committer:
     def _tick_again(self, loop: "asyncio.AbstractEventLoop") -> None:
         if self.queue and loop not in self._ticking:
             self._ticking.add(loop)
-            self._tick(loop)
+            loop.call_soon(self._tick, loop)  # behind the tasks that were just answered
 
     def _commit(self, mine: Ticket | None) -> None:
         """Commit one batch of the queue. Only under the gate. ``mine`` is the calling thread's ticket."""
@@ -213,6 +218,7 @@ class Committer:
         """The next batch. Hasty items of a mixed queue come first, so that they do not wait for a sync."""
         queue = self.queue
         count = min(len(queue), BATCH_ITEMS_MAX)
+        self._is_lone = count == 1
         # In this order: an item that is alone or hasty sets the flag before it is in the queue. What comes in
         # after the count is in no batch of this call.
         if not self._is_mixed:

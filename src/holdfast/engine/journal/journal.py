@@ -58,11 +58,11 @@ class Journal:
         self.fence = fence
         self.head = head
         self._before = before
-        self._committer = committer
+        self.committer = committer
         self._lock = Lock()
         self._is_sure, self._epoch = True, next(_EPOCHS)
         """Whether ``head`` is certain: no write of unknown outcome is on its way. If not, none is hasty."""
-        self._deferred: deque[Draft] = deque()
+        self.deferred: deque[Draft] = deque()
         """Intents that wait for the next append of the run, which takes them along, in order.
         Changed by one operation at a time, so that a call leaves its intent without a lock."""
         self.is_watched = False
@@ -82,30 +82,25 @@ class Journal:
         self.drain_until = inf
         """The monotonic time until which that worker waits for calls in flight."""
 
-    @property
-    def first_deferred(self) -> Draft | None:
-        """The intent that has waited longest for an append."""
-        return next(iter(tuple(self._deferred)), None)
-
     def defer(self, intent: Draft) -> bool:
         """Let the run's next append write this intent; it is written by itself if that does not come soon.
 
         False if too much waits already. For intents that a crash may lose: see ``deferred_intents``.
         """
         is_large = len(intent.body) > DEFERRED_BYTES_MAX
-        if is_large or intent.blobs or len(self._deferred) >= limits.DEFERRED_MAX:
+        if is_large or intent.blobs or len(self.deferred) >= limits.DEFERRED_MAX:
             return False
-        self._deferred.append(intent)
+        self.deferred.append(intent)
         if not self.is_watched:
             watch(self)
         return True
 
     async def write_deferred(self, runtime: Runtime) -> None:
         """Write the deferred intents, flushed. LeaseLost; StoreError."""
-        if self._deferred:
+        if self.deferred:
             await self.append(runtime, (), 0.0, synced=False)
 
-    async def append(  # noqa: C901 - a function more would be a coroutine more for every step
+    async def append(
         self,
         runtime: Runtime,
         drafts: Sequence[Draft],
@@ -127,58 +122,80 @@ class Journal:
                 await runtime.store(self._find_link)
             if unsure and (written := await runtime.store(self._arrived, unsure)) is not None:
                 return written
-            ticket = self._submit(drafts, at, synced, hasty, status, consumed, unsure)
+            ticket = self.submit(drafts, at, synced, hasty, status, consumed, unsure)
             if ticket is None:
                 continue  # the head moved since: ask again whether an earlier try has arrived
             try:
-                if not runtime.waits:
-                    outcome = self._committer.finish(ticket)
+                if runtime.waits:
+                    await self.committer.expect(ticket)
                 else:
-                    try:
-                        await self._committer.expect(ticket)
-                    except BaseException as cut:  # noqa: BLE001 - raised by ``finish_cut``, if it is to be raised
-                        await self._committer.finish_cut(ticket, cut)
-                    outcome = ticket.read() if ticket.outcome is None else ticket.outcome
-            except StoreError as error:
-                return await runtime.store(self._written_despite, ticket, error, unsure)
-            except BaseException as cut:
-                # The first cancellation carries whether the write arrived; a second one must not replace it.
-                with suppress_cancellation():
-                    await runtime.store(self._note_fate, cut, ticket)
-                raise
-            if isinstance(outcome, Appended):
-                self._is_sure = True  # the place of an earlier write is taken: it cannot arrive any more
-            elif not await runtime.store(self._is_there_after, ticket, outcome):
-                continue
-            return self._concluded(ticket.item)
+                    self.committer.finish(ticket)
+            except BaseException as cut:  # noqa: BLE001 - raised by it, if it is to be raised
+                seq = await self.settled(runtime, ticket, cut, unsure)
+            else:
+                seq = self.written(ticket)
+                if seq is None:
+                    seq = await self.settled(runtime, ticket, None, unsure)
+            if seq is not None:
+                return seq
         raise StoreUnavailable(
             store=self.store.url, problem=f"the journal of {self.run} keeps moving under its holder"
         )
 
     def write(self, drafts: Sequence[Draft], at: float, unsure: list[Append]) -> int:
         """As ``append``, synced, in a thread that waits: without a coroutine, unless something is unusual."""
-        if self._before is not None and not unsure:
-            ticket = self._submit(drafts, at, True, False, None, (), None)
-            assert ticket is not None, "without an earlier try the head may be anywhere"
-            try:
-                outcome = self._committer.finish(ticket)
-            except StoreError as error:
-                return self._written_despite(ticket, error, unsure)
-            except BaseException as cut:
-                self._note_fate(cut, ticket)
-                raise
-            if isinstance(outcome, Appended):
-                self._is_sure = True  # as in ``append``
-                return self._concluded(ticket.item)
-            if self._is_there_after(ticket, outcome):
-                return self._concluded(ticket.item)
-        return drive(self.append(BLOCKING, drafts, at, unsure=unsure))
+        ticket = None if unsure else self.submit(drafts, at)
+        if ticket is None:
+            return drive(self.append(BLOCKING, drafts, at, unsure=unsure))
+        try:
+            self.committer.finish(ticket)
+        except BaseException as cut:  # noqa: BLE001 - as above
+            seq = drive(self.settled(BLOCKING, ticket, cut, unsure))
+        else:
+            seq = self.written(ticket) or drive(self.settled(BLOCKING, ticket, None, unsure))
+        return seq or drive(self.append(BLOCKING, drafts, at, unsure=unsure))
 
-    def _concluded(self, item: Append) -> int:
-        """The seq of the last event of an item that is in the journal."""
+    def written(self, ticket: Ticket) -> int | None:
+        """The seq of the last event of an answered item, if it was simply written; None: see ``settled``."""
+        item = ticket.item
+        if type(ticket.outcome) is not Appended:
+            return None
+        self._is_sure = True  # the place of an earlier write is taken: it cannot arrive any more
         if self._flushed or self.observer is not None or not item[7]:
             self._note_appended(item)
         return item[3][-1][0] if item[3] else item.upto_seq
+
+    async def settled(
+        self, runtime: Runtime, ticket: Ticket, cut: BaseException | None, unsure: list[Append] | None
+    ) -> int | None:
+        """What became of an item: the seq of its last event; None if it was not written.
+
+        ``cut`` ended the wait for it.
+        """
+        try:
+            if cut is not None and not runtime.waits:
+                raise cut
+            if cut is not None:
+                await self.committer.finish_cut(ticket, cut)
+            outcome = ticket.read()
+        except StoreError as error:
+            if unsure is not None:
+                unsure.append(ticket.item)
+            if not await runtime.store(self._find, ticket.item, error):
+                self._defer_again(ticket)
+                raise
+        except BaseException as interrupt:
+            # The first cancellation carries whether the write arrived; a second one must not replace it.
+            with suppress_cancellation():
+                await runtime.store(self._note_fate, interrupt, ticket)
+            raise
+        else:
+            if isinstance(outcome, Appended):
+                return self.written(ticket)
+            if not await runtime.store(self._is_there_after, ticket, outcome):
+                return None
+        self._note_appended(ticket.item)
+        return ticket.item.upto_seq
 
     def _arrived(self, unsure: list[Append]) -> int | None:
         """The seq of the last event of a try that has arrived, or None; removes the tries that never can.
@@ -192,8 +209,8 @@ class Journal:
         for item in unsure:
             if item.after_seq < head and self._is_there(item):
                 written = {(event.kind, event.key, event.at) for event in item.events}
-                for one in [one for one in tuple(self._deferred) if (one.kind, one.key, one.at) in written]:
-                    self._deferred.remove(one)
+                for one in [one for one in tuple(self.deferred) if (one.kind, one.key, one.at) in written]:
+                    self.deferred.remove(one)
                 self._note_appended(item)
                 return item.upto_seq
         unsure[:] = [item for item in unsure if item.after_seq == head]
@@ -205,27 +222,27 @@ class Journal:
         there = self.store.read_events(self.run, after_seq=item.after_seq, limit=len(item.events))
         return there == list(item.events)
 
-    def _submit(
+    def submit(
         self,
         drafts: Sequence[Draft],
         at: float,
-        synced: bool,
-        hasty: bool,
-        status: str | None,
-        consumed: tuple[str, ...],
-        unsure: list[Append] | None,
+        synced: bool = True,
+        hasty: bool = False,
+        status: str | None = None,
+        consumed: tuple[str, ...] = (),
+        unsure: list[Append] | None = None,
     ) -> Ticket | None:
-        """Number the drafts and queue them. None if the head is not where an earlier try may still arrive."""
+        """Number the drafts and queue them. None if ``append`` must look at the journal first. LeaseLost."""
         if self.lost is not None:
             raise self.lease_lost()
         with self._lock:  # one run's items enter the queue in the order of their seqs
             after, run, fence, before = self.head, self.run, self.fence, self._before
-            assert before is not None, f"an event of {run} is chained to nothing"
-            if unsure and after != unsure[-1].after_seq:
-                return None
-            deferred: Sequence[Draft] = ()
-            if self._deferred:
-                deferred = [self._deferred.popleft() for _ in range(len(self._deferred))]
+            if before is None or (unsure and after != unsure[-1].after_seq):
+                return None  # an earlier try may still arrive
+            deferred: tuple[Draft, ...] = ()
+            while self.deferred:
+                deferred += (self.deferred.popleft(),)
+            if deferred:
                 drafts = (*deferred, *drafts)
             events, blobs = placed_after(after, before, drafts, run, fence, at)
             if events:
@@ -236,15 +253,13 @@ class Journal:
             item = _new(
                 Append, (run, fence, after, events, blobs, consumed, status, synced, hasty and is_sure)
             )
-            ticket = self._committer.submit(item, is_alone=not is_sure, epoch=self._epoch)
-            ticket.deferred = deferred
-            return ticket
+            return self.committer.submit(item, deferred=deferred, is_alone=not is_sure, epoch=self._epoch)
 
     def _defer_again(self, ticket: Ticket) -> None:
         """The item was not written: what it took along waits for the next one."""
         if ticket.deferred:
             with self._lock:
-                self._deferred.extendleft(reversed(ticket.deferred))
+                self.deferred.extendleft(reversed(ticket.deferred))
                 ticket.deferred = ()
 
     def _note_appended(self, item: Append) -> None:
@@ -258,16 +273,6 @@ class Journal:
                 self._flushed.append(item)
             else:
                 self._flushed = [one for one in self._flushed if one.after_seq > item.after_seq]
-
-    def _written_despite(self, ticket: Ticket, error: StoreError, unsure: list[Append] | None) -> int:
-        """After an error of the store: the seq of the last event if it was written; else raise the error."""
-        if unsure is not None:
-            unsure.append(ticket.item)
-        if not self._find(ticket.item, error):
-            self._defer_again(ticket)
-            raise error
-        self._note_appended(ticket.item)
-        return ticket.item.upto_seq
 
     def _is_there_after(self, ticket: Ticket, outcome: Refusal) -> bool:
         """After a refusal: raise what it means, or return whether the item is in the journal."""
@@ -286,7 +291,7 @@ class Journal:
 
     def _note_fate(self, cut: BaseException, ticket: Ticket) -> None:
         """After an interrupt or a cancellation: note on the exception whether the item was written."""
-        self._committer.withdraw(ticket)
+        self.committer.withdraw(ticket)
         try:
             if ticket.outcome is not None or self._find(ticket.item, None):
                 note_written(cut, ticket.item.upto_seq)
@@ -474,11 +479,6 @@ def _unsound(store: StorePort, run: str, after_seq: int, event: Event) -> Corrup
         problem=f"event #{event.seq} of run {run} does not follow the one before it: events of it were "
         "lost, or come from another copy of its journal",
     )
-
-
-def own_links(row: RunRow) -> Links:
-    """The links to verify a run's own events with; a fork's first one is in its origin and is left open."""
-    return Links(None if row.origin_seq else 0, row.birth)
 
 
 def _damaged(store: StorePort, run: str, seq: int) -> Corrupt:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from holdfast.core.journal.lineage import own_links
 from holdfast.core.journal.run_row_facts import (
     facts_of,
     lineage_of,
@@ -18,7 +19,7 @@ from holdfast.core.journal.run_row_facts import (
     travelling,
     with_facts,
 )
-from holdfast.engine.journal.journal import chain_at, chain_of, own_links, read_own
+from holdfast.engine.journal.journal import chain_at, chain_of, read_own
 from holdfast.engine.lineage import fork, kin
 from holdfast.engine.lineage.pins import change, kept_of, merged, renamed
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless

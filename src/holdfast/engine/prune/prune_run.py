@@ -16,11 +16,12 @@ from orjson import dumps, loads
 
 from holdfast.clock import Clock
 from holdfast.codec.blobs import address_of, pack
+from holdfast.core.journal.lineage import own_links
 from holdfast.core.journal.run_row_facts import with_facts
 from holdfast.core.journal.snapshots import newer_problem
 from holdfast.core.prune.prune_plan import Compacting, Plan, apply, mismatch, plan
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.journal.journal import own_links, read_all, read_own
+from holdfast.engine.journal.journal import read_all, read_own
 from holdfast.engine.journal.load_view import check_known, forget_snapshot, is_flagged
 from holdfast.engine.lineage.dependents import Family, Walk, lineage_at
 from holdfast.engine.lineage.kin import family_of, note_all

@@ -21,9 +21,10 @@ from orjson import JSONDecodeError, dumps, loads
 from holdfast.codec.blobs import unpack
 from holdfast.codec.recorded_secrets import hidden, hidden_json, written_forms
 from holdfast.codec.secrets import erasing, mask_known, masked
+from holdfast.core.journal.lineage import own_links
 from holdfast.core.journal.new_chains import NewPage, pages, rechained
 from holdfast.core.journal.run_row_facts import lineages
-from holdfast.engine.journal.journal import own_links, read_own
+from holdfast.engine.journal.journal import read_own
 from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import forget_snapshot
 from holdfast.engine.memory import facts

@@ -39,7 +39,7 @@ _OURS = (
     "holdfast-intents",  # writes the intents of reads that take long
     "holdfast-listener",  # of PostgreSQL
     "holdfast-mirror",
-    "holdfast-store_",  # one of several
+    "holdfast-store",  # one of several
     "holdfast-ttl",  # of the LangGraph store
 )
 """How the names of threads begin in which no code of the program runs."""

@@ -54,7 +54,8 @@ def is_due(name: str) -> bool:
 def given_to(work: "Work") -> list[Given]:
     """What the call is given now, as far as it can change and can be stored."""
     found = []
-    for name, value, owner in _values(work.fn, *work.given, work.call_options.ignore):
+    args, kwargs = work.given or (work.args, work.kwargs)
+    for name, value, owner in _values(work.fn, args, kwargs, work.call_options.ignore):
         try:
             data = canonical(value, what=name)
         except (NotStorable, TooLarge):

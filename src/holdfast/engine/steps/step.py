@@ -134,6 +134,7 @@ class Work:
     deadline: float | None = None
     acted = concluded = succeeded = False
     _delegated = False
+    given: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # if the function gets something else
     _drafted: Draft | None = None
     """The intent, if it is made and could not be deferred."""
     unwritten: tuple[Draft, ...] = ()
@@ -153,11 +154,11 @@ class Work:
         self.call_options = call_options
         self.asked = asked
         self.fn = fn
-        self.given = args, kwargs
         self.started_at = held.clock.wall()
         if asked.is_plain:
             self.args, self.kwargs, wants_key = args, kwargs, False
         else:
+            self.given = args, kwargs
             self.args, self.kwargs = unwrap(args, kwargs)
             wants_key = has_parameter(fn, "idempotency_key")
         if call_options is READ and not wants_key:
@@ -301,9 +302,7 @@ class Work:
         timeout_s = call_options.timeout_s if self.deadline is None else self._timeout_s()
         try:
             if timeout_s is None and self.runtime.waits and is_async(self.fn):
-                value = await self.fn(
-                    *self.args, **self.kwargs
-                )  # as ``invoke``, without a coroutine of its own
+                value = await self.fn(*self.args, **self.kwargs)  # ``invoke`` would be one coroutine more
             elif self.runtime.waits or timeout_s is not None:
                 value = await self.runtime.invoke(self.fn, self.args, self.kwargs, timeout_s)
             else:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from holdfast.codec.json_lines import event_line, letter_line
+from holdfast.core.journal.lineage import own_links
 from holdfast.core.journal.run_row_facts import facts_of, in_queue, travelling
 from holdfast.core.transfer.export_manifest import (
     INBOX,
@@ -31,7 +32,7 @@ from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal import inbox as letters
 from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.drafts import draft, placed_after
-from holdfast.engine.journal.journal import chain_of, own_links, read_own
+from holdfast.engine.journal.journal import chain_of, read_own
 from holdfast.engine.journal.lease import with_lease_of
 from holdfast.engine.journal.lineage_names import descendants
 from holdfast.engine.journal.load_view import load

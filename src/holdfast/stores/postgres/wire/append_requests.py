@@ -63,31 +63,22 @@ def one_item(item: Append, *, synced: bool) -> Request:
     """The statement that appends this item."""
     if not is_plain(item):
         return _with_all(item, synced=synced)
-    events = item.events
-    if len(events) > sql.ROWS_MAX:
-        return many_runs([item], synced=synced)
-    values: list[bytes | None] = [
-        item.run.encode(), _bigint(item.fence), _bigint(item.after_seq), _bigint(events[-1].seq),
-    ]  # fmt: skip
-    for seq, at, kind, name, key, fence, body, crc, link in events:
-        values += (
-            _bigint(seq), _double(at), kind.encode(), escaped(name).encode(), escaped(key).encode(),
-            _bigint(fence), body, _bigint(crc), _bigint(link),
-        )  # fmt: skip
-    return Request(sql.append_rows(len(events), synced=synced), values, 1)
+    few = few_events(item, synced=synced, is_checked=True)
+    return many_runs([item], synced=synced) if few is None else few
 
 
-def few_events(item: Append) -> Request | None:
-    """As ``one_item``, for a few synced events in order that are small enough; None for other items.
+def few_events(item: Append, *, synced: bool = True, is_checked: bool = False) -> Request | None:
+    """The statement for a few events in order; None for other items, and for those that are large.
 
-    A step appends two events, so what depends on nothing is made once, and calls are left out.
+    A step appends two events, so what depends on nothing is made once, and calls are left out. Their seqs and
+    their fence are the item's: they are not sent again. ``is_checked``: the size was.
     """
     run, fence, seq, events, blobs, consumed, status, _, _ = item
     count = len(events)
     if blobs or consumed or status is not None or not 0 < count <= sql.ROWS_MAX:
         return None
-    fence_now, size = _bigint(fence), 0
-    values: list[bytes | None] = [run.encode(), fence_now, _bigint(seq), _bigint(seq + count)]
+    values: list[bytes | None] = [run.encode(), _bigint(fence), _bigint(seq)]
+    size = 0
     for at_seq, at, kind, name, key, of, body, crc, link in events:
         seq += 1
         if at_seq != seq or of != fence:
@@ -96,12 +87,12 @@ def few_events(item: Append) -> Request | None:
         if not (name.isprintable() and key.isprintable()):
             name, key = escaped(name), escaped(key)  # noqa: PLW2901 - a text with a NUL, which is hardly one
         values += (
-            _bigint(seq), _double(at), _kinds.get(kind) or _kind(kind), name.encode(), key.encode(),
-            fence_now, body, _bigint(crc), _bigint(link),
+            _double(at), _kinds.get(kind) or _kind(kind), name.encode(), key.encode(), body, _bigint(crc),
+            _bigint(link),
         )  # fmt: skip
-    if size > limits.APPEND_SIZE_BYTES_MAX:
+    if size > limits.APPEND_SIZE_BYTES_MAX and not is_checked:
         return None  # the caller refuses it, unless sealing has made it that large
-    return _new(Request, (sql.append_rows(count, synced=True), values, 1))
+    return _new(Request, (sql.append_rows(count, synced=synced), values, 1))
 
 
 _kinds: Final[dict[str, bytes]] = {}
