@@ -153,6 +153,9 @@ SURFACES: dict[str, Callable[[holdfast.Run, str], Any]] = {
     "model calls": lambda run, secret: run.model(
         "m", lambda _: {"text": secret}, {"extra_body": {"k": secret}}
     ),
+    "messages to models": lambda run, secret: run.model(
+        "m", lambda _: {"text": "ok"}, {"messages": [{"role": "user", "content": "x" * 85 + secret}]}
+    ),
     "streams": streamed,
     "broken streams": streamed_halfway,
     "threads": threaded,

@@ -10,7 +10,8 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, get_args
 
-from holdfast.codec.secrets import declare, digest, in_clear
+from holdfast.codec.filled_secrets import in_clear
+from holdfast.codec.secrets import declare, digest
 from holdfast.codec.values import canonical
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.lineage_names import lineage_named
