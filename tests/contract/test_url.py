@@ -228,7 +228,8 @@ def test_what_is_shown_of_a_url() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["sqlite://me:hush@host/x.db", "dynamodb://key:hush@t?region=x", "dynamodb://t?region=x&secret=hush"]
+    "bad",
+    ["sqlite://me:hush@host/x.db", "dynamodb://key:hush@t?region=x", "dynamodb://t?region=x&secret=hush"],
 )
 def test_what_a_refused_url_shows_of_itself(bad: str) -> None:
     """A password in a place where this store has none. Seen to fail: the problem repeated it."""
