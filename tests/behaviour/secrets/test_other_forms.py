@@ -11,6 +11,7 @@ from tests.support.known_secrets import places
 
 import holdfast
 from holdfast.codec import secrets
+from holdfast.model.markers import KNOWN
 
 VALUE = 'ak7 Zx9"Qm\\4tÜ/@2Vb'
 OLD, NEW = "paZz-Qm4t/7Lw", "n3w-Zx9tLw2Vb"
@@ -50,7 +51,7 @@ def test_the_password_of_an_address_is_a_secret(
     def url(password: str) -> str:
         return f"postgresql://ada:{quote(password, safe='')}@host/db"
 
-    def agent() -> list[str]:
+    def agent() -> None:
         with holdfast.run("r", store=tmp_path / "s.db") as run:
             found: list[str] = run.step("connect", lambda: [os.environ["DATABASE_URL"], "host"])
             raise RuntimeError(found[0])
@@ -75,4 +76,4 @@ def test_the_password_of_an_address_is_a_secret(
 def test_an_address_without_a_password_has_none(no_secret: None, value: str) -> None:
     """Nor is a word one."""
     secrets.know_environment({"DATABASE_URL": value})
-    assert not secrets.KNOWN
+    assert not KNOWN

@@ -8,6 +8,7 @@ import pytest
 from tests.support.known_secrets import places
 
 import holdfast
+from holdfast.adapters.langgraph.thread_ids import run_of
 
 
 @holdfast.agent("named")
@@ -29,6 +30,7 @@ NAMES: dict[str, Callable[[Given, str], Any]] = {
     "a fork": lambda at, name: at[0].fork("before", as_=name),
     "an import": lambda at, name: at[0].import_(at[2] / "before.holdfast", as_=name),
     "a taker": lambda at, name: at[0].accept(at[0].handoff("before"), as_=name),
+    "a thread": lambda at, name: run_of(name),
     "an artifact": lambda at, name: at[1].artifact(name),
     "a file to write": lambda at, name: write(at[1], name),
     "a file to rely on": lambda at, name: at[1].depends_on(name),

@@ -31,11 +31,21 @@ WORDS = (
 CALLS: list[str] = []
 
 
+def look(number: int) -> str:
+    CALLS.append("look")
+    return "x" * 100 * number
+
+
+def pay(number: int) -> int:
+    CALLS.append("pay")
+    return number
+
+
 def program(store: holdfast.Store, workspace: Path, run_id: str = "r") -> None:
     with holdfast.run(run_id, store=store, workspace=workspace) as run:
         for number in range(8):
-            run.step("look", lambda n: CALLS.append("look") or "x" * 100 * n, number)
-            run.once("pay", lambda n: CALLS.append("pay") or n, number)
+            run.step("look", look, number)
+            run.once("pay", pay, number)
             run.checkpoint({"k": [f"y{number}" * 5_000]})
         (workspace / "f.txt").write_text("k" * 1_000)
         run.artifact("f.txt")
