@@ -193,7 +193,8 @@ class CrashMatrix:
         ``agent`` is a function with ``@holdfast.agent``, blocking or async, at the top of its module; it runs
         with these arguments in a process and a directory of its own. ``effects`` is a file there, to which
         the agent's tools append a line for each effect (equal effects are equal lines, but for idempotency
-        keys); or a function that counts them by name, given the directory. The others are as in ``walk``. The AssertionError names the kill and the effect.
+        keys); or a function that counts them by name, given the directory. The others are as in ``walk``.
+        The AssertionError names the kill and the effect.
         """
         count_effects = _lines_of(effects) if isinstance(effects, str) else effects
 
