@@ -142,6 +142,10 @@ PROMISES: Final = (
         ),
         (
             "An outside effect that was cut off cannot be made exactly-once by anybody. Holdfast makes it known.",
+            (
+                "**An effect that is in doubt in two branches** (a fork that began in its middle) is made in both, under "
+                "one idempotency key, if a person says *retry* in one before the other has made it."
+            ),
             "A verifier that says `Done` or `NotDone` wrongly is believed.",
             (
                 "After a restart the wall clock says how much of `settle_s` has passed: one that was set ahead meanwhile "
@@ -316,15 +320,27 @@ PROMISES: Final = (
         (
             Trial(
                 "tests/faults/test_encrypted_rows.py",
-                "rows that are flipped, swapped, moved, or replaced by plaintext",
+                "rows that are flipped, cut, swapped, moved, put in or replaced by plaintext; forged letters, notes and keys",
+            ),
+            Trial(
+                "tests/crash/test_encrypted.py",
+                "agents and families in an encrypted store, killed before and after every call of its port",
             ),
             Trial("tests/contract/test_encrypted_stores.py", "the contract of stores over an encrypted one"),
             Trial("tests/behaviour/encryption", "keys, rotation, erasure, and what a wrong key sees"),
+            Trial(
+                "tests/behaviour",
+                "every behaviour over an encrypted store: a third of them in one run of three, all in `make crash`",
+            ),
         ),
         (
             (
                 "A whole store, or a whole run, that is put back to an earlier copy. Names, times and sizes are in clear: "
                 "[the whole list](encryption.md#what-it-does-not-do)."
+            ),
+            (
+                "A large content is sealed by a key that is made from its address and not from its lineage's key: it is "
+                "shared, and read by its address alone."
             ),
         ),
     ),

@@ -50,10 +50,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         from tests.support.aws.server import table_for
 
         place = table_for(f"behaviour-{uuid4().hex}").url
+    elif request.param == "sqlite":
+        place = f"sqlite:///{tmp_path}/holdfast.db"
     else:
-        place = (
-            f"memory://{uuid4().hex}" if request.param == "memory" else f"sqlite:///{tmp_path}/holdfast.db"
-        )
+        place = f"memory://{uuid4().hex}"
+    if request.param == "encrypted":
+        request.getfixturevalue("monkeypatch").setenv("HOLDFAST_KEY", "5e" * 32)
     yield place
     if find_open(place):  # before its schema is dropped
         holdfast.store(place).close()

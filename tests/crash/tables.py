@@ -1,7 +1,12 @@
-"""The bare tables of a case's store, read without Holdfast: SQLite by apsw, PostgreSQL by psycopg, DynamoDB by boto3."""
+"""The bare tables of a case's store, read without Holdfast: SQLite by apsw, PostgreSQL by psycopg, DynamoDB by boto3.
 
+What an encrypted one has can be read by nobody else: it is opened by the port, and by nothing above that.
+"""
+
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -9,6 +14,11 @@ import apsw
 import boto3
 import psycopg
 from psycopg.conninfo import make_conninfo
+
+from holdfast.limits import EVENT_PAGE_MAX, RECORD_PAGE_MAX, RUN_PAGE_MAX
+from holdfast.stores.encryption_mark import with_keys
+from holdfast.stores.port import StorePort
+from holdfast.stores.sqlite import SqliteStore
 
 
 class RunRow(NamedTuple):
@@ -42,6 +52,13 @@ class Tables(Protocol):
 @contextmanager
 def bare_tables(url: str) -> Iterator[Tables]:
     """The tables behind a store's URL."""
+    if os.environ.get("HOLDFAST_KEY"):
+        port = with_keys(SqliteStore(url.removeprefix("sqlite:///")))
+        try:
+            yield _Sealed(port)
+        finally:
+            port.close()
+        return
     if url.startswith("sqlite:///"):
         file = apsw.Connection(url.removeprefix("sqlite:///"))
         try:
@@ -76,6 +93,28 @@ class _Sql:
     def blob(self, address: str) -> bytes:
         ((data,),) = self._ask("SELECT data FROM blobs WHERE address = ?", address)
         return bytes(data)
+
+
+class _Sealed:
+    """A SQLite file whose key is in the environment."""
+
+    def __init__(self, port: StorePort) -> None:
+        self._port = port
+
+    def runs(self) -> list[RunRow]:
+        rows = sorted(self._port.list_runs(limit=RUN_PAGE_MAX), key=attrgetter("run"))
+        return [RunRow(row, row.run, row.status) for row in rows]
+
+    def events(self, run: RunRow) -> list[tuple[int, str, str, str, bytes]]:
+        found = self._port.read_events(run.run, after_seq=run.id.origin_seq, limit=EVENT_PAGE_MAX)
+        assert len(found) < EVENT_PAGE_MAX, "an agent of the matrix records nothing that long"
+        return [(event.seq, event.kind, event.name, event.key, event.body) for event in found]
+
+    def record_keys(self, space: str) -> list[str]:
+        return [record.key for record in self._port.scan_records(space, limit=RECORD_PAGE_MAX)]
+
+    def blob(self, address: str) -> bytes:
+        return self._port.get_blobs([address])[address]
 
 
 class _Items:

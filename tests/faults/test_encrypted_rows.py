@@ -6,16 +6,18 @@ a run's, and with a constant nonce.
 """
 
 import os
+from base64 import b64encode
 from operator import mul
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from orjson import dumps, loads
 
 import holdfast
 from holdfast.errors import Corrupt
-from holdfast.model.events import checksum
+from holdfast.model.events import Event, Kind, checksum, is_intact
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.seal import NotGenuineError
@@ -153,7 +155,55 @@ def test_an_event_opens_at_its_place_only(change: dict[str, Any]) -> None:
     with pytest.raises(NotGenuineError):
         open_event(owner, moved._replace(crc=checksum("r", *moved[:7])))
     with pytest.raises(NotGenuineError):
-        open_event(owner._replace(birth="other"), sealed)
+        open_event(Owner("r", "other", owner.key, 1), sealed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "moved"),
+    [
+        ("a", "b\0c", "k", {"kind": "a\0b", "name": "c"}),
+        ("a\0b", "c", "k", {"kind": "a", "name": "b\0c"}),
+        ("a", "b\0c", "k", {"name": "b", "key": "c\0{key}"}),
+        ("a", "b\0{x}", "", {"name": "b", "key": "{x}\0"}),
+    ],
+)
+def test_the_texts_of_an_event_cannot_lend_to_each_other(
+    kind: str, name: str, key: str, moved: dict[str, str]
+) -> None:
+    """The same bytes, cut elsewhere: the checksum is the same as well. Planted: lengths that nobody compares."""
+    owner, x = Owner("r", "birth", LineageKey(os.urandom(32)), 1), "e" * 31
+    name = name.format(x=x)
+    event = Event(4, 5.0, kind, name, key, 1, b"{}\n{}", checksum("r", 4, 5.0, kind, name, key, 1, b"{}\n{}"))
+    (sealed,) = seal_events(owner, [event], 0)
+    assert open_event(owner, sealed) == event
+    changed: dict[str, Any] = {column: text.format(key=sealed.key, x=x) for column, text in moved.items()}
+    other = sealed._replace(**changed)
+    assert is_intact("r", other), "nobody without the key sees a difference"
+    with pytest.raises(NotGenuineError):
+        open_event(owner, other)
+
+
+def test_the_range_that_an_event_replaces_is_authenticated() -> None:
+    """It is in clear, and says which events are gone. Nor has an event without one a place for another first line."""
+    owner = Owner("r", "birth", LineageKey(os.urandom(32)), 1)
+    for kind, body in ((Kind.PRUNED, b'{"from_seq":2}\n{}'), (Kind.MARK, b"{}\n{}")):
+        crc = checksum("r", 4, 5.0, kind, "", "", 1, body)
+        (sealed,) = seal_events(owner, [Event(4, 5.0, kind, "", "", 1, body, crc)], 0)
+        assert open_event(owner, sealed).body == body
+        for head in (b'{"from_seq":3}', b"{}", b'{"from_seq":2}'):
+            forged = head + sealed.body[sealed.body.index(b"\n") :]
+            if forged == sealed.body:
+                continue
+            with pytest.raises(NotGenuineError):
+                open_event(owner, sealed._replace(body=forged, crc=checksum("r", *sealed[:6], forged)))
+
+
+def test_a_run_opens_no_event_of_a_fork_of_its_name_before_it() -> None:
+    """Of the same lineage and name, at the same place; the birth id is another one, and so is the run's own key."""
+    key = LineageKey(os.urandom(32))
+    (sealed,) = seal_events(Owner("r", "first", key, 1), [an_event("r", 4)], 0)
+    with pytest.raises(NotGenuineError):
+        open_event(Owner("r", "second", key, 1), sealed)
 
 
 @pytest.mark.parametrize("column", ["crc", "chain"])
@@ -356,3 +406,180 @@ def test_no_nonce_is_used_twice(path: Path) -> None:
 def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOLDFAST_KEY", "HOLDFAST_KEY_FILE", "HOLDFAST_KEY_COMMAND"):
         monkeypatch.delenv(name, raising=False)
+
+
+# -- less than what was sealed ---------------------------------------------------------------------------------
+
+
+CUTS = (0, 1, 3, 6, 7, 14, 17, 18, 19, 30, 34, -17, -16, -1)
+"""Within the mark, the first line, the wrapped key, the nonce, and the tag; before and behind each."""
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_cut_event_is_refused(path: Path, event_ids: dict[tuple[str, int], int], cut: int) -> None:
+    """With its checksum repaired: never an error of another kind, and never a part of the content."""
+    ((body,),) = rows(path, "SELECT body FROM events WHERE id = ?", (event_ids["one", 4],))
+    attack(path, ("UPDATE events SET body = ? WHERE id = ?", (body[:cut], event_ids["one", 4])))
+    mend_events(path)
+    with pytest.raises(Corrupt, match="event #4 of run one"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_cut_row_of_a_run_is_refused(path: Path, cut: int) -> None:
+    """In its revision, its wrapped key or its body."""
+    ((body,),) = rows(path, "SELECT body FROM runs WHERE run = 'two'")
+    attack(path, ("UPDATE runs SET body = ? WHERE run = 'two'", (body[:cut],)))
+    mend_runs(path)
+    with pytest.raises(Corrupt, match="two"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_cut_record_is_refused(path: Path, cut: int) -> None:
+    """By the lineage's key or the store's."""
+    for space, key in rows(path, "SELECT space, key FROM records WHERE key = 'l-1' OR space = 'facts'"):
+        ((body,),) = rows(path, "SELECT body FROM records WHERE space = ? AND key = ?", (space, key))
+        attack(path, ("UPDATE records SET body = ? WHERE space = ? AND key = ?", (body[:cut], space, key)))
+        mend_records(path)
+        with pytest.raises(Corrupt):
+            read_all(path)
+        attack(path, ("UPDATE records SET body = ? WHERE space = ? AND key = ?", (body, space, key)))
+        mend_records(path)
+    read_all(path)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_cut_content_is_refused(path: Path, cut: int) -> None:
+    """And none of it is given out."""
+    address, data = rows(path, "SELECT address, data FROM blobs ORDER BY address")[0]
+    attack(path, ("UPDATE blobs SET data = ? WHERE address = ?", (data[:cut], address)))
+    with pytest.raises(Corrupt, match="was not sealed by this store"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("change", ["cut", "other", "none", "twice", "format", "no store"])
+def test_a_changed_marker_opens_nothing(path: Path, change: str) -> None:
+    """Its slots are the wrapped keys: cut, those of nobody, none, too many; or it says that it is another one."""
+    ((body,),) = rows(path, "SELECT body FROM records WHERE space = 'encryption'")
+    marker = loads(body)
+    (slot,) = marker["slots"]
+    marker |= {
+        "cut": {"slots": [{**slot, "keys": slot["keys"][:8]}]},
+        "other": {"slots": [{**slot, "keys": b64encode(os.urandom(60)).decode()}]},
+        "none": {"slots": []},
+        "twice": {"slots": [slot, slot, slot]},
+        "format": {"format": 1},
+        "no store": {"store": "0" * 32},
+    }[change]
+    attack(path, ("UPDATE records SET body = ? WHERE space = 'encryption'", (dumps(marker),)))
+    mend_records(path)
+    with pytest.raises(holdfast.KeyRefused):
+        holdfast.store(path, key=KEY)
+
+
+# -- what is put in --------------------------------------------------------------------------------------------
+
+
+def test_an_event_of_the_same_lineage_is_refused(path: Path) -> None:
+    """One that a run recorded, in a fork of it: the lineage's key is theirs both, the run's own key is not."""
+    store = holdfast.store(path, key=KEY)
+    with holdfast.run("fork", store=store, goal="goal of one") as run:
+        for number in range(3):
+            run.step("work", "{} {}".format, "one", number)
+    store._port.close()
+    columns = "e.at, e.kind, e.name, e.key, e.fence, e.body"
+    line = f"SELECT e.id, e.seq, {columns} FROM runs r JOIN events e ON e.run = r.id WHERE r.run = ? ORDER BY e.seq"
+    own = rows(path, line, ("fork",))
+    by_seq = {row[1]: row for row in rows(path, line, ("one",))}
+    id_, seq = next(row[:2] for row in own if row[1] in by_seq)
+    change = "UPDATE events SET (at, kind, name, key, fence, body) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
+    attack(path, (change, (*by_seq[seq][2:], id_)))
+    mend_events(path)
+    with pytest.raises(Corrupt, match=f"event #{seq} of run fork"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("forged", [b'{"kind":"cancel","at":1,"reason":"forged"}', b"\x01HFl" + bytes(60)])
+def test_a_letter_that_nobody_sealed_does_nothing(path: Path, forged: bytes) -> None:
+    """A live run reads its inbox: it goes on, and the letter stays for the doctor to name."""
+    store = holdfast.store(path, key=KEY)
+    with holdfast.run("live", store=store) as run:
+        run.step("before", str, 1)
+        line = "INSERT INTO records (space, key, revision, body, crc) VALUES (?, ?, 1, ?, ?)"
+        space = "inbox/live"
+        attack(path, (line, (space, "l-9", forged, record_crc(space, "l-9", 1, forged))))
+        assert run.step("behind", str, 2) == "2"
+        run.checkpoint({"n": 1})
+    assert store.get("live").status == "finished"
+    (letter,) = store._port.scan_records("inbox/live", limit=9, damaged=True)
+    assert letter.damage
+    assert letter.body == b""
+    store._port.close()
+
+
+@pytest.mark.parametrize("space", ["labels", "pins", "hooks", "settlements", "trusts"])
+def test_a_record_in_clear_counts_nowhere(path: Path, space: str) -> None:
+    """A label, a pin, a hook, a settled effect, the trust in a foreign command: in the form of a plain store."""
+    source = path.parent / "plain.db"
+    store = holdfast.store(source)
+    store._port.put_record(space, "one@1", b'{"at":1}', revision=0)
+    store._port.close()
+    (found,) = rows(source, "SELECT space, key, revision, body, crc FROM records WHERE space = ?", (space,))
+    attack(path, ("INSERT INTO records (space, key, revision, body, crc) VALUES (?, ?, ?, ?, ?)", found))
+    store = holdfast.store(path, key=KEY)
+    (record,) = store._port.scan_records(space, limit=9, damaged=True)
+    assert record.damage
+    assert record.body == b""
+    assert not store._port.scan_records(space, limit=9)
+    store._port.close()
+
+
+def test_a_whole_run_in_clear_is_refused(path: Path) -> None:
+    """Its row and its events from a plain store, with every checksum right."""
+    source = path.parent / "plain.db"
+    store = holdfast.store(source)
+    with holdfast.run("forged", store=store) as run:
+        run.step("work", str, 1)
+    store._port.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("ATTACH ? AS plain", (str(source),))
+    names = ", ".join(row[1] for row in connection.execute("PRAGMA table_info(runs)") if row[1] != "id")
+    connection.execute(f"INSERT INTO runs ({names}) SELECT {names} FROM plain.runs")
+    connection.execute(
+        "INSERT INTO events (id, at, kind, name, key, fence, body, crc, chain) SELECT (n.id << 32) | e.seq, "
+        "e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain "
+        "FROM plain.events e, runs n WHERE n.run = 'forged'"
+    )
+    connection.close()
+    store = holdfast.store(path, key=KEY)
+    with pytest.raises(Corrupt, match="forged"):
+        store.get("forged")
+    with pytest.raises(Corrupt, match="forged"), holdfast.run("forged", store=store):
+        pass
+    assert [one for one in store._port.examine() if one.verdict == "failure" and "forged" in one.text]
+    store._port.close()
+
+
+def test_a_forged_note_of_a_call_is_no_note(path: Path) -> None:
+    """It lies beside the journal in clear; without its code, or at another place, it names no call."""
+    store = holdfast.store(path, key=KEY)
+    port = store._port
+    assert isinstance(port, EncryptedStore)
+    with holdfast.run("noted", store=store) as run:
+        run.step("before", str, 1)
+        row = port.find_run("noted")
+        assert row is not None
+        place = {"fence": row.lease.fence, "after_seq": row.head}
+        port.note_call("noted", b"a true one", **place)
+        assert (found := port.find_call_note("noted")) is not None
+        assert found.content == b"a true one"
+        sealed = port.inner.find_call_note("noted")
+        assert sealed is not None
+        for forged in (b"a forged one", bytes(4) + b"a true one", sealed.content[:4] + b"another"):
+            port.inner.note_call("noted", forged, **place)
+            assert port.find_call_note("noted") is None
+        run.step("behind", str, 2)
+        port.inner.note_call("noted", sealed.content, fence=row.lease.fence, after_seq=row.head + 2)
+        assert port.find_call_note("noted") is None
+    port.close()

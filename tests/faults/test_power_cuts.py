@@ -341,7 +341,7 @@ def test_a_wal_that_is_not_rewritten_after_a_failed_sync_is_caught(
     make_world: Callable[[int], World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hole in the WAL cuts off what was acknowledged behind it."""
-    monkeypatch.setattr(Database, "_heal", lambda _: None)
+    monkeypatch.setattr(Database, "_heal", lambda *_: None)
     world = make_world(1)
     world.append(synced=False)
     world.disk.failing_syncs = 1

@@ -195,7 +195,7 @@ try:
                     os.unlink(name)
             run.step("work", int, done)
 except NotDurable as error:
-    print(done, error)
+    print(done, error, flush=True)
     os._exit(7)
 """
 

@@ -116,7 +116,7 @@ def test_newer_keys_of_an_encrypted_store(tmp_path: Path, monkeypatch: pytest.Mo
     inner = SqliteStore(place)
     marker = inner.get_record(MARK_SPACE, KEYS)
     assert marker is not None
-    body = orjson.dumps({**orjson.loads(marker.body), "format": 2})
+    body = orjson.dumps({**orjson.loads(marker.body), "format": 3})
     assert inner.put_record(MARK_SPACE, KEYS, body, revision=marker.revision)
     inner.close()
     with pytest.raises(KeyRefused) as refused:

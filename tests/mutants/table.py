@@ -549,8 +549,8 @@ MUTATIONS: Final = (
         _SEALED,
         "the nonces of events are zeros",
         "stores/encrypted/sealed_events.py",
-        "    nonces = urandom(NONCE_BYTES * len(events))",
-        "    nonces = bytes(NONCE_BYTES * len(events))",
+        "    nonces, end = urandom(NONCE_BYTES * len(events)), 0",
+        "    nonces, end = bytes(NONCE_BYTES * len(events)), 0",
         ("tests/faults/test_encrypted_rows.py",),
     ),
     Mutation(
@@ -563,10 +563,18 @@ MUTATIONS: Final = (
     ),
     Mutation(
         _SEALED,
-        "an event opens under the stored name of another call",
+        "the runs of a lineage seal their events by one key",
+        "stores/encrypted/keys.py",
+        "        return Cipher(self._events.digest(text_bytes(birth)))",
+        "        return Cipher(self._events.digest(text_bytes(birth[:0])))",
+        ("tests/faults/test_encrypted_rows.py",),
+    ),
+    Mutation(
+        _SEALED,
+        "the texts of an event may be cut elsewhere",
         "stores/encrypted/sealed_events.py",
-        "    if owner.key.hide(key) != hidden:\n",
-        "    if False:\n",
+        "        if len(kind) != kind_chars or len(hidden) != (HIDDEN_DIGITS if key_bytes else 0):\n",
+        "        if False:\n",
         ("tests/faults/test_encrypted_rows.py",),
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from math import inf
 from threading import Lock, Thread, current_thread
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, cast
 
 from tests.simulator.disk import READS, Disk
 
@@ -20,7 +20,7 @@ from holdfast.engine.journal.journal import Journal
 from holdfast.engine.run.store_session import forget, session_of
 from holdfast.errors import StoreUnavailable
 from holdfast.limits import BEATS_PER_LEASE
-from holdfast.model.store_rows import Liveness
+from holdfast.model.store_rows import Cursors, Liveness
 from holdfast.testing.relay_store import Relay
 
 T = TypeVar("T")
@@ -109,9 +109,21 @@ class Port(Relay):
             elif fault == "after":
                 self.disk.do(process.owner, verb, args, kwargs)
             raise StoreUnavailable(store=self.url, problem=f"the line to the store broke {fault} {name}")
+        if name == "wait":
+            return cast("T", self._wait(verb, args[0], kwargs["timeout_s"]))
         given = self.disk.do(process.owner, verb, args, kwargs)
         machine.deliver_late()
         return given
+
+    def _wait(self, verb: Callable[..., Any], cursors: Cursors, timeout_s: float) -> Any:
+        """Whether something moves. If nothing has yet, time passes for all: nothing moves while this process waits for real."""
+        found = verb(cursors, timeout_s=0.0)
+        if found or timeout_s <= 0:
+            return found
+        self._process.slept = True
+        self._process.machine.pass_time(min(timeout_s, LEASE_S))
+        self._process.turn()
+        return verb(cursors, timeout_s=0.0)
 
     def probe(self, owner: str) -> Liveness:
         """Death can be proven on the same host only."""

@@ -76,7 +76,8 @@ class Maker:
     def new_op(self) -> Op:
         """One that no other call of a program can be taken for."""
         found = self.op(is_new=True)
-        return replace(found, kind="read", body=()) if found.kind == "child" else found
+        # A nap is like every other one: the recorded end of another would answer it.
+        return replace(found, kind="read", body=()) if found.kind in {"child", "nap"} else found
 
 
 def use(simulation: "Simulation") -> None:

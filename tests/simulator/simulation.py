@@ -13,6 +13,7 @@ from tests.simulator.machine import Machine, Process
 from tests.simulator.programs import Op, Program, call
 
 import holdfast
+from holdfast.engine.journal.journal import Journal
 from holdfast.model.store_rows import RunRow, Status
 
 MAIN: Final = "main"
@@ -38,6 +39,11 @@ class Branch:
     """The effects that it has made or heard of: none of them happens again in it."""
     acked: dict[int, tuple[Any, float]] = field(default_factory=dict)
     """By operation: the value that the program was given, and the event up to which it is recorded."""
+    failed: dict[int, int] = field(default_factory=dict)
+    """By operation that has failed: the fence of the attempt in which it did."""
+    passed: dict[int, float] = field(default_factory=dict)
+    """By operation that has failed: the event that its attempt recorded next. The last failure of an attempt ended it, as far
+    as the journal knows, and is tried again."""
     answered: dict[int, str] = field(default_factory=dict)
     resolved: set[tuple[str, str]] = field(default_factory=set)
     """Keys of the steps in doubt that a person has said are done."""
@@ -46,15 +52,19 @@ class Branch:
     is_whole: bool = True
     """Whether it has its own history only: no other branch has sent its messages, too."""
     before_rewind: "Branch | None" = None
-    is_rewound: bool = False
-    """Whether a rewind is under way: what is acknowledged until it has the lease may be taken back by it."""
+    rewinding: int = 0
+    """How many rewinds are under way: what is acknowledged until one has the lease may be taken back by it."""
+    rewinds: int = 0
+    """How many have begun. What a person said before one may have gone with the kept branch before the answer came."""
 
     def copy(
         self, run: str, *, upto_seq: float, store: str = "", minus: frozenset[int] = frozenset()
     ) -> "Branch":
         """A branch that begins with the history up to an event, and has heard of what came behind."""
         acked = {uid: (value, seq) for uid, (value, seq) in self.acked.items() if seq <= upto_seq}
-        return Branch(store or self.store, run, self.program, self.known - minus, acked, is_whole=False)
+        made = Branch(store or self.store, run, self.program, self.known - minus, acked, is_whole=False)
+        made.passed = {uid: seq for uid, seq in self.passed.items() if seq <= upto_seq}
+        return made
 
 
 class Simulation:
@@ -68,6 +78,11 @@ class Simulation:
         """What goes wrong when an effect is made the first time: the line breaks before or after it."""
         self.receipts: dict[str, str] = {}
         """By idempotency key: what really happened."""
+        self.allowed: dict[str, set[str]] = {}
+        """By idempotency key: the branches in which a person has said that the effect may be made. If another branch, which
+        shares the doubt, has made it meanwhile, it happens twice under one key: docs/guarantees.md, promise 3."""
+        self.maker: dict[str, str] = {}
+        """By idempotency key: the branch that made the effect last."""
         self.made: dict[str, int] = {}
         """By receipt: the operation that made it."""
         self.sent: dict[int, bool] = {}
@@ -133,11 +148,7 @@ class Simulation:
                 rewound = max(of, key=lambda one: len(one.run), default=None)
                 if rewound is not None and rewound.before_rewind is not None:
                     before = rewound.before_rewind
-                    self.add(
-                        Branch(
-                            name, row.run, before.program, {*before.known}, {**before.acked}, is_whole=False
-                        )
-                    )
+                    self.add(before.copy(row.run, upto_seq=float("inf")))
 
     # -- the world outside ---------------------------------------------------------------------------------------------
 
@@ -158,11 +169,8 @@ class Simulation:
         return f"{what} of {op.uid}"
 
     def _is_finished(self, branch: Branch, op: Op) -> bool:
-        """Whether the program was given its outcome; of a failure, whether it went past it: the journal shows what came next."""
-        if op.uid not in branch.acked:
-            return False
-        seq = branch.acked[op.uid][1]
-        return op.kind != "fails" or any(seq < other < float("inf") for _, other in branch.acked.values())
+        """Whether the program was given its outcome; of a failure, whether it went past it."""
+        return op.uid in (branch.passed if op.kind == "fails" else branch.acked)
 
     def receipt(self, key: str) -> str | None:
         """What the outside shows under this key."""
@@ -193,12 +201,13 @@ class Simulation:
 
     def _make(self, key: str) -> str:
         branch, op, is_holder = self._here()
-        if key in self.receipts:
+        is_allowed = branch.run in self.allowed.get(key, ()) and self.maker.get(key) != branch.run
+        if key in self.receipts and not is_allowed:
             self.broken.append(f"{op.kind} {op.uid} of {branch.run} happened twice under one key")
         if is_holder and op.uid in branch.known:
             self.broken.append(f"{op.kind} {op.uid} happened again in {branch.run}, which knew of it")
         receipt = f"receipt {len(self.made) + 1}"
-        self.receipts[key], self.made[receipt] = receipt, op.uid
+        self.receipts[key], self.made[receipt], self.maker[key] = receipt, op.uid, branch.run
         if is_holder:  # a stopped process that wakes may act late on the world, where only its key protects
             branch.known.add(op.uid)
         self.machine.counts["effects"] += 1
@@ -257,18 +266,21 @@ class Simulation:
                 process.writes,
                 bool(process.faults),
             )
+            before = 0 if (journal := run._held.journal) is None else journal.head
             value = call(run, op)
             self._check_value(branch, run, op, value)
             if self._is_held(branch, run):
                 self._check_cost(branch, op, process, process.writes - writes, was_acked)
-                journal = run._held.journal
-                in_child = "/" in run.id
                 assert journal is not None
+                in_child = "/" in run.id
                 seq = float("inf") if in_child else journal.head
                 branch.acked[op.uid] = (value, min(seq, branch.acked.get(op.uid, (None, seq))[1]))
+                if not in_child and journal.head > before:
+                    self._pass_failures(branch, op, journal)
                 if op.kind == "child":
-                    for inner in op.body:  # as much as the child itself
-                        branch.acked[inner.uid] = (branch.acked.get(inner.uid, (None, 0))[0], journal.head)
+                    for inner in op.body:  # as much as the child itself, when it was acknowledged first
+                        known, since = branch.acked.get(inner.uid, (None, float("inf")))
+                        branch.acked[inner.uid] = (known, min(since, journal.head))
                 if op.kind == "send":
                     self.sent[op.uid] = True
             given.append(value)
@@ -276,10 +288,19 @@ class Simulation:
             self.at[process.owner] = outer
         return given
 
+    @staticmethod
+    def _pass_failures(branch: Branch, op: Op, journal: Journal) -> None:
+        """The attempt has recorded something: what failed in it before did not end it."""
+        for uid, fence in branch.failed.items():
+            if fence == journal.fence:
+                branch.passed.setdefault(uid, journal.head)
+        if op.kind == "fails":
+            branch.failed[op.uid] = journal.fence
+
     def _is_held(self, branch: Branch, run: holdfast.Run) -> bool:
         journal = run._held.journal
         holder = self.machine.disk(branch.store).holder(run.id)
-        return journal is not None and (journal.fence, self.process.owner) == holder and not branch.is_rewound
+        return journal is not None and (journal.fence, self.process.owner) == holder and not branch.rewinding
 
     def _check_value(self, branch: Branch, run: holdfast.Run, op: Op, value: Any) -> None:
         """Nothing is silently different, and nothing in doubt is guessed."""

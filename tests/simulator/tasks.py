@@ -15,6 +15,8 @@ from tests.simulator.simulation import MAIN, Branch, Simulation, Stop
 
 import holdfast
 from holdfast import Retention
+from holdfast.core.journal.lineage import effective
+from holdfast.engine.journal.lineage_names import is_kept_branch
 from holdfast.errors import (
     ChildFailed,
     Diverged,
@@ -25,7 +27,8 @@ from holdfast.errors import (
     StopSignal,
     StoreUnavailable,
 )
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, part_of
+from holdfast.model.events import Event, Kind
 
 REFUSED = (Stop, StoreUnavailable, RunRefused, ChildFailed, ConnectionError, Misuse, ExportError)
 """How a task may end, by name; everything else is a defect."""
@@ -82,9 +85,32 @@ class Tasks:
 
     def _asked_again(self, branch: Branch, waits: holdfast.AwaitingAnswer) -> str:
         asked = self.sim.at[self.sim.process.owner][1].uid
-        if asked in branch.answered and self._is_older(("answered", branch.run, str(asked))):
+        said = ("answered", branch.run, str(asked))
+        if (
+            asked in branch.answered
+            and self._is_older(said)
+            and not self._is_withdrawn(branch, waits.run, asked)
+        ):
             self.sim.broken.append(f"question {asked} of {waits.run} was answered, and is asked again")
         return "asked"
+
+    def _is_withdrawn(self, branch: Branch, run: str, uid: int) -> bool:
+        """Whether an edited program asked something else at that place: then an unread answer does not count."""
+        tables = self.sim.machine.disk(branch.store).tables
+        events, history = tables.events.get(run, []), list[Event]()
+        while run in tables.runs:  # a fork's question may have been asked by its origin
+            history += tables.events.get(run, [])
+            run = tables.runs[run].origin or ""
+        asked = {
+            event.name
+            for event in history
+            if event.kind == Kind.QUESTION_ASKED and part_of(event.body, "question") == f"question {uid}"
+        }
+        return any(
+            event.name in asked and fields_of(event.body)["how"] == "withdrawn"
+            for event in events
+            if event.kind == Kind.QUESTION_ANSWERED
+        )
 
     @property
     def _now(self) -> int:
@@ -109,12 +135,12 @@ class Tasks:
             return
         again = b % 4 == 0
         place, name = f"{branch.run}@#{seq}", sim.new_name()
-        listed: frozenset[int] = frozenset()
+        source, listed = self._with_event(branch, seq), frozenset[int]()
         if again:
             behind = store.effects_behind(place)
-            listed = frozenset(branch.known) if behind else listed
-        made = branch.copy(name, upto_seq=seq, minus=listed)
-        branch.is_whole = False
+            listed = frozenset(source.known) if behind else listed
+        made = source.copy(name, upto_seq=seq, minus=listed)
+        branch.is_whole = source.is_whole = False
         writes, process.slept = process.writes, bool(process.faults)
         sim.add(made)
         store.fork(place, as_=name, effects="again" if again else "answer")
@@ -130,15 +156,16 @@ class Tasks:
         kept.before_rewind = branch.before_rewind
         branch.before_rewind = kept
         self._weaken(branch, seq)
-        branch.is_rewound = True
+        is_alone, number = not branch.rewinding, branch.rewinds + 1
+        branch.rewinding, branch.rewinds = branch.rewinding + 1, number
         try:
             rewound = process.store(branch.store).rewind(f"{branch.run}@#{seq}")
         finally:
-            branch.is_rewound = False
+            branch.rewinding -= 1
             self._weaken(branch, seq)
-        self.sim.add(
-            Branch(branch.store, rewound.kept, branch.program, {*kept.known}, {**kept.acked}, is_whole=False)
-        )
+            if not is_alone or branch.rewinds != number:  # which of two was first is not known here
+                kept.acked, kept.passed = {}, {}
+        self.sim.add(kept.copy(rewound.kept, upto_seq=float("inf")))
 
     def prune(self, process: Process, branch: Branch, _a: int, _b: int) -> None:
         process.store(branch.store).prune(branch.run, policy=Retention(compact_events=1))
@@ -164,7 +191,11 @@ class Tasks:
         place = (branch.store, branch.run)
         name = self.handed.setdefault(place, self.sim.new_name())
         made = self._moved(branch, branch.store, name)
-        made.acked, made.state_n = {}, 0  # another program could go on with it: only effects are known to it
+        made.acked, made.passed, made.state_n = (
+            {},
+            {},
+            0,
+        )  # another program could go on with it: only effects are known to it
         made.answered, made.resolved = {}, set()
         self.sim.add(made)
         store = process.store(branch.store)
@@ -198,9 +229,10 @@ class Tasks:
             if asked.pending is None:
                 uid = int(asked.question.rpartition(" ")[2])
                 value = f"answer {uid} of {self.sim.machine.now:.0f}"
+                rewinds = branch.rewinds
                 with suppress(RunRefused):
                     store.answer(run, value, asked.id)
-                    if not branch.is_rewound:
+                    if not branch.rewinding and branch.rewinds == rewinds:
                         branch.answered[uid] = value
                         self._said["answered", branch.run, str(uid)] = self._now
 
@@ -209,16 +241,20 @@ class Tasks:
             if doubt.pending is not None:
                 continue
             self._clear_out(process, branch)
-            body = fields_of(store.view(run).calls[doubt.key].body or b"{}")
-            receipt = self.sim.receipts.get(body.get("idempotency_key", "")) or self._known_receipt(
-                branch, run, doubt.key
-            )
+            call = store.view(run).calls.get(doubt.key)
+            if call is None:  # another process has rewound the run meanwhile
+                continue
+            body = fields_of(call.body or b"{}")
+            key = body.get("idempotency_key", "")
+            receipt = self.sim.receipts.get(key) or self._known_receipt(branch, run, doubt.key)
+            rewinds = branch.rewinds
             with suppress(RunRefused):
                 if receipt is None:
+                    self.sim.allowed.setdefault(key, set()).add(branch.run)
                     store.resolve(run, doubt.key, "retry")
                 else:
                     store.resolve(run, doubt.key, "done", value=receipt)
-                    if not branch.is_rewound:
+                    if not branch.rewinding and branch.rewinds == rewinds:
                         branch.resolved.add((run, doubt.key))
                         self._said["resolved", run, doubt.key] = self._now
 
@@ -239,12 +275,29 @@ class Tasks:
     def _weaken(self, branch: Branch, seq: int) -> None:
         """What was promised about events behind this one is promised to the kept branch."""
         branch.acked = {uid: kept for uid, kept in branch.acked.items() if kept[1] <= seq}
+        branch.passed = {uid: since for uid, since in branch.passed.items() if since <= seq}
         branch.answered, branch.resolved, branch.state_n, branch.is_whole = {}, set(), 0, False
 
     def _moved(self, branch: Branch, store: str, run: str) -> Branch:
         made = branch.copy(run, upto_seq=float("inf"), store=store)
         made.answered, made.resolved, made.state_n = {**branch.answered}, {*branch.resolved}, branch.state_n
         return made
+
+    def _with_event(self, branch: Branch, seq: int) -> Branch:
+        """The branch whose history has this event now: this one, or one that a rewind has kept."""
+        events = self.sim.machine.disk(branch.store).tables.events[branch.run]
+        if any(event.seq == seq for event in effective(events)):
+            return branch
+        kept = [
+            (row.origin_seq, one)
+            for one in self.sim.places()
+            if one.store == branch.store
+            and (row := self.sim.row(one.store, one.run)) is not None
+            and is_kept_branch(row)
+            and row.origin == branch.run
+            and row.origin_seq >= seq
+        ]
+        return min(kept, key=lambda each: each[0], default=(0, branch))[1]
 
     def _point(self, branch: Branch, a: int) -> int:
         """An event of this run, any of them; 0 if it has none."""

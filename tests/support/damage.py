@@ -4,6 +4,7 @@ from typing import Any
 
 import apsw
 
+from holdfast.stores.encrypted.store import EncryptedStore
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.stores.port import StorePort
 from holdfast.stores.sqlite import SqliteStore
@@ -11,7 +12,11 @@ from holdfast.stores.sqlite import SqliteStore
 
 def damage(store: StorePort, what: str, *place: str) -> None:
     """Of a record, a run or a run's status."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, EncryptedStore):
+        if what == "record":
+            place = (place[0], store._records.stored_key(*place))
+        damage(store.inner, what, *place)
+    elif isinstance(store, MemoryStore):
         _in_memory(store, what, *place)
     elif isinstance(store, SqliteStore):
         _in_sqlite(store, what, *place)

@@ -3,7 +3,7 @@
 A test, or a module by its ``pytestmark``, says ``over_shared_stores``; the fixture ``shared_url`` of ``tests/conftest.py``, which
 it uses or its fixtures do, is then each of these in turn. Without the mark it is SQLite.
 
-Behaviour tests run on memory, and a third of them on one persistent store too. Which store and which third is drawn anew for
+Behaviour tests run on memory, and a third of them on another store too: a persistent one, or an encrypted one in memory. Which store and which third is drawn anew for
 each run of pytest and named in its header: ``HOLDFAST_TEST_STORE`` names it instead, ``sqlite:2`` for a third, ``sqlite`` for all
 tests. ``memory`` means no other, ``all`` means all tests on each store. DynamoDB is never drawn: it is slow, and only on if it is
 named.
@@ -21,10 +21,11 @@ from holdfast.testing.store_rules.builders import AT
 
 STORES = ("sqlite", "postgresql", "dynamodb")
 
-PERSISTENT = ("sqlite", "postgres")
+OTHERS = ("sqlite", "postgres", "encrypted")
+"""``encrypted`` is in memory: seals know only the port, and what they are laid around has tests of its own."""
 # Put back into the environment, so that the workers of this run of pytest have the same.
 CHOSEN = os.environ.setdefault(
-    "HOLDFAST_TEST_STORE", f"{random.SystemRandom().choice(PERSISTENT)}:{random.SystemRandom().randrange(3)}"
+    "HOLDFAST_TEST_STORE", f"{random.SystemRandom().choice(OTHERS)}:{random.SystemRandom().randrange(3)}"
 )
 _KIND, _, _THIRD = CHOSEN.partition(":")
 
@@ -32,8 +33,8 @@ _KIND, _, _THIRD = CHOSEN.partition(":")
 def behaviour_stores() -> list[str]:
     """The stores that behaviour tests run on this time."""
     if CHOSEN == "all":
-        return ["memory", *PERSISTENT]
-    known = ("memory", *PERSISTENT, "dynamodb")
+        return ["memory", *OTHERS]
+    known = ("memory", *OTHERS, "dynamodb")
     assert _KIND in known, f"HOLDFAST_TEST_STORE={CHOSEN}: {', '.join(known)} or all"
     assert _THIRD in {"", "0", "1", "2"}, f"HOLDFAST_TEST_STORE={CHOSEN}: there are the thirds 0, 1 and 2"
     return ["memory"] if _KIND == "memory" else ["memory", _KIND]

@@ -44,8 +44,8 @@ def events_of(rows: Iterable[tuple[Any, ...]]) -> list[Event]:
     return list(map(_new, repeat(Event), rows))
 
 
-_PLACE = Struct("<qdq")
-_LINK = Struct("<II")
+PLACE: Final = Struct("<qdq")
+LINK: Final = Struct("<II")
 _CHAIN_MAX: Final = 0xFFFFFFFF
 
 
@@ -53,7 +53,7 @@ def checksum(run: str, seq: int, at: float, kind: str, name: str, key: str, fenc
     """The checksum of an event's content and place. It is end to end, so no store needs its own."""
     texts = f"{run}\0{kind}\0{name}\0{key}".encode("utf-8", "surrogatepass")
     # one call: most bodies are small, and a second call costs more than the copy
-    return crc32(_PLACE.pack(seq, at, fence) + texts + body)
+    return crc32(PLACE.pack(seq, at, fence) + texts + body)
 
 
 def is_intact(run: str, event: Event) -> bool:
@@ -67,7 +67,7 @@ def is_intact(run: str, event: Event) -> bool:
 
 def link(before: int, crc: int) -> int:
     """The chain of an event: over the chain before it and its own checksum. Never 0, which means none."""
-    return crc32(_LINK.pack(before, crc)) or 1
+    return crc32(LINK.pack(before, crc)) or 1
 
 
 Content = tuple[str, str, str, bytes, Any, float | None]
@@ -80,7 +80,7 @@ def chained(
     """The events of these contents after ``seq``, each chained to the one before it."""
     # ``checksum`` and ``link`` written out, and no constructor: a step makes two events, and each call costs
     # more than what it does.
-    events, pack_place, pack_link = [], _PLACE.pack, _LINK.pack
+    events, pack_place, pack_link = [], PLACE.pack, LINK.pack
     for kind, name, key, body, _, own_at in contents:
         seq += 1
         when = at if own_at is None else own_at
@@ -141,7 +141,7 @@ class Links:
         """
         # ``is_intact`` and ``fits`` written out for the usual event: a run is entered with thousands of
         # events, and a call for each of them takes longer than its checksum.
-        prefix, pack_place, pack_link, count = f"{run}\0", _PLACE.pack, _LINK.pack, 0
+        prefix, pack_place, pack_link, count = f"{run}\0", PLACE.pack, LINK.pack, 0
         before = self.before or 0
         try:
             for event in page:

@@ -3,6 +3,8 @@
 import logging
 import re
 import sqlite3
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +16,7 @@ import pytest
 import holdfast
 from holdfast.errors import Corrupt
 from holdfast.model.event_fields import blobs_in
-from holdfast.model.store_rows import MARK_KEY, MARK_SPACE
+from holdfast.model.store_rows import MARK_KEY, MARK_SPACE, RunRow
 from holdfast.stores.encrypted.keys import LineageKey
 from holdfast.stores.encrypted.marker import read_keys
 from holdfast.stores.encrypted.master_key import KnownKey
@@ -532,6 +534,76 @@ def test_a_creation_killed_at_its_write_leaves_an_empty_store_or_an_encrypted_on
     act(holdfast.Store(with_keys(place, KEY)))
     with pytest.raises(holdfast.KeyRefused):
         with_keys(place)
+
+
+def test_a_worker_with_a_dropped_key_holds_no_run_that_it_cannot_open(tmp_path: Path) -> None:
+    """A run that began under the new key is claimed, cannot be opened, and is given back: another worker gets it.
+
+    Planted: the lease kept, which lasts as long as that process does.
+    """
+    place = MemoryStore(tmp_path.name)
+    old, new = with_keys(place, KEY), with_keys(place, KEY)
+    new.rotate_key(_master(OTHER), keeps_old=False)
+    later = RunRow("later", "birth", 1.0, "queued", b"{}", None, 0, agent="agent", due_at=1.0)
+    assert new.create_run(later)
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: old.claim(["agent"], at=5.0, lease_s=30.0, limit=9),
+        lambda: old.acquire("later", at=5.0, lease_s=30.0),
+        lambda: old.find_run("later"),
+    )
+    for ask in asks:
+        with pytest.raises(holdfast.KeyRefused, match="another key"):
+            ask()
+    (row,) = new.claim(["agent"], at=6.0, lease_s=30.0, limit=9)
+    assert (row.run, row.due_at, row.damage) == ("later", 1.0, "")
+
+
+PROGRAM = """
+import sys, holdfast
+store = holdfast.store(sys.argv[1], key=bytes.fromhex(sys.argv[2]))
+with holdfast.run("live", store=store) as run:
+    run.step("before", str, "Quicksilver")
+    print("ready", flush=True)
+    input()
+    run.step("behind", str, "Quicksilver")
+    with holdfast.run("child") as child:
+        child.step("deep", str, "Quicksilver")
+    run.checkpoint({"notes": ["Quicksilver" * 200]}, label="end")
+    run.remember("Quicksilver is a metal")
+    try:
+        store.get("later")
+    except holdfast.KeyRefused as refused:
+        print("refused", flush=True)
+    run.finish("Quicksilver")
+"""
+
+
+@pytest.mark.parametrize("keeps_old", [True, False])
+def test_a_key_is_rotated_while_another_process_has_the_store_open(tmp_path: Path, keeps_old: bool) -> None:
+    """That one ends its run, with children and facts, and the new key opens all of it; also if its own key was dropped.
+
+    Of what began since it reads what its master key still opens. No write of either process is damage to the other.
+    """
+    place = tmp_path / "s.db"
+    holdfast.store(place, key=KEY).close()
+    command = [sys.executable, "-c", PROGRAM, str(place), KEY.hex()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        store = holdfast.store(place, key=KEY)
+        assert store.rotate_key(OTHER, keep_old=keeps_old) == 2
+        with holdfast.run("later", store=store) as run:
+            run.step("work", str, SECRET)
+        assert store.get("live").status == "running"
+        told, _ = other.communicate("\n")
+    assert other.returncode == 0
+    assert told.split() == ([] if keeps_old else ["refused"])
+    assert store.get("live").status == store.get("live/child").status == "finished"
+    assert "Quicksilver" in str(store.events("live"))
+    assert [hit.fact.text for hit in store.memory.recall("metal")] == ["Quicksilver is a metal"]
+    assert [one for one in store.examine() if one.verdict == "failure"] == []
+    store.close()
 
 
 def test_a_plain_store_has_no_key_to_rotate(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def test_everything_that_a_run_stored_is_referred_to(url: str) -> None:
     kept = {info.address for info in port.scan_blobs(limit=1000)}
     assert len(kept) > 5
     events = read_all(port, "r")
-    assert references(port, *events) == kept
-    one_by_one = [references(port, event) for event in events]
+    assert set(map(port.blob_name, references(port, *events))) == kept
+    one_by_one = [set(map(port.blob_name, references(port, event))) for event in events]
     assert set().union(*one_by_one) == kept
     states = [found for event, found in zip(events, one_by_one, strict=True) if event.kind == Kind.CHECKPOINT]
     assert len(states) == 3

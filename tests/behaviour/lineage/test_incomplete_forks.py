@@ -70,6 +70,20 @@ def test_a_fork_never_lacks_its_overrides(url: str) -> None:
         assert program(run) == "ES"
 
 
+def test_a_fork_makes_no_effect_again_that_was_claimed_since(url: str) -> None:
+    """Killed before it lists what it makes again, it cannot be entered; the same command makes the list anew, for people to see.
+
+    Before, it was completed when it was first entered, with what its origin had claimed meanwhile: that was made again.
+    """
+    begin(url)
+    killed_fork(url, 0, effects="again")
+    with pytest.raises(holdfast.RunSealed, match="fork"):
+        holdfast.run("b", store=url).open()
+    holdfast.store(url).fork("a", as_="b", effects="again")
+    with holdfast.run("b", store=url) as run:
+        assert program(run) == "GR"
+
+
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_fork_never_starts_in_the_directory_of_its_origin(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int

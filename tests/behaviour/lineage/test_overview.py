@@ -77,7 +77,8 @@ def test_a_size_is_events_and_what_they_brought(url: str) -> None:
     store = holdfast.store(url)
     with holdfast.run("small", store=store) as run:
         run.step("s", noise, 100)
-    assert store.size("small") == sum(len(event.body) for event in store.events("small"))
+    stored = getattr(store._port, "inner", store._port)  # below the seals, if it has any
+    assert store.size("small") == sum(len(event.body) for event in stored.read_events("small", limit=1000))
     with holdfast.run("large", store=store) as run:
         for number in range(3):
             run.step("s", noise, LARGE, number)

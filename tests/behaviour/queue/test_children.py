@@ -5,6 +5,8 @@ Seen before: without a worker the parent parked for ever, and nothing said that 
 
 import asyncio
 import logging
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +16,9 @@ from tests.crossings.kills import Life, MortalWorld
 from tests.crossings.world import World
 
 import holdfast
+from holdfast.engine.people.waits import InboxWait
 from holdfast.errors import Misuse
+from holdfast.model.store_rows import RunRow, Status
 
 calls: list[str] = []
 
@@ -78,6 +82,33 @@ def test_a_child_that_fails(url: str) -> None:
     assert calls == ["broken", "broken"]
 
 
+@holdfast.tool(effect="once", name="order of the parent or its child", harmless=(ConnectionError,))
+def order(item: str) -> str:
+    calls.append(item)
+    if len(calls) == 2:
+        raise ConnectionError("the line is down")
+    return f"{item} is on its way"
+
+
+@holdfast.agent("in-process-orders")
+def orders(run: holdfast.Run) -> str:
+    return order("ink")
+
+
+def test_a_childs_failure_leaves_the_parents_effects(url: str) -> None:
+    """Parent and child make the same call, and both outcomes have the same number in their journals.
+
+    Seen before: the child's failure ended the parent's attempt as well, and by its key and number the parent's own order was
+    forgotten, and made again.
+    """
+    for _ in range(2):
+        with suppress(holdfast.ChildFailed), holdfast.run("parent", store=url) as run:
+            order("ink")
+            run.child("c", orders)
+    assert calls == ["ink", "ink", "ink"]  # the parent's, the child's that failed, and that one again
+    assert holdfast.store(url).get("parent").status == "finished"
+
+
 def test_an_agent_that_is_not_here(url: str) -> None:
     """Only its name is known: refused, with what to do. So is an async agent in a plain run."""
     with holdfast.run("parent", store=url) as run:
@@ -114,6 +145,29 @@ def test_a_child_that_was_queued_before_is_left_to_the_queue(url: str) -> None:
         assert worker.wait_idle(30)
     with holdfast.run("parent", store=url) as run:
         assert run.child("a", plain, "one") == "ONE"
+    assert calls == ["one"]
+
+
+def test_a_child_that_another_process_holds_runs_here_when_it_lets_go(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose lease was granted to a process that never heard of it: the answer was lost on its way.
+
+    Seen before: the child was put into the queue, where no worker was, and its parent waited for ever.
+    """
+    port = holdfast.store(url)._port
+    port.create_run(RunRow("parent/c", "b" * 32, time.time(), Status.QUEUED, b"{}", agent="in-process"))
+    lease = port.acquire("parent/c", at=time.time(), lease_s=3600.0).lease
+    pauses: list[float] = []
+
+    async def pause(self: InboxWait, left_s: float) -> None:
+        pauses.append(left_s)
+        port.release("parent/c", fence=lease.fence)
+
+    monkeypatch.setattr(InboxWait, "pause", pause)
+    with holdfast.run("parent", store=url) as run:
+        assert run.child("c", plain, "one", wait_s=60) == "ONE"
+    assert len(pauses) == 1
     assert calls == ["one"]
 
 

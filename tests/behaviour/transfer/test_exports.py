@@ -119,7 +119,8 @@ def test_the_history_comes_out_byte_for_byte(
         assert own(there, run) == [event for event in own(here, run) if event.seq <= upto]
     assert there.view("deep~1").points == here.view("deep").points
     needed = references(there._port, *there.events("deep~1", whole=True))
-    assert needed == {info.address for info in there._port.scan_blobs(limit=1000)}
+    kept = {info.address for info in there._port.scan_blobs(limit=1000)}
+    assert set(map(there._port.blob_name, needed)) == kept
     calls.clear()
     assert work(there, "deep~1", 4) == work(here, "deep", 4)
     assert calls == [], "everything is answered from the journal"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +365,90 @@ def test_what_was_given_is_given_on(tmp_path: Path) -> None:
             plain("ada")
         stores[2].resolve("three", "pay", "done", value="told")
         assert plain("ada") == "told"
+
+
+# -- what a rewind left behind ---------------------------------------------------------------------------------------
+
+
+LINE_IS_DOWN: list[bool] = []
+
+
+def in_vain(amount: int, *, idempotency_key: str) -> holdfast.NotDone:
+    return holdfast.NotDone()
+
+
+@holdfast.tool(verify=in_vain, settle_s=0, name="order after a rewind")
+def order(amount: int, *, idempotency_key: str = holdfast.KEY) -> str:
+    if LINE_IS_DOWN:
+        LINE_IS_DOWN.pop()
+        raise ConnectionError("the line is down")
+    DONE.append(f"order {amount}")
+    return f"{len(DONE)} under {idempotency_key}"
+
+
+def rewound_giver(store: holdfast.Store, amounts: list[int], *, fails: bool) -> list[str]:
+    """Orders, once more after a failure; rewound to where none was made, or the first had only failed."""
+    LINE_IS_DOWN[:] = [True] * fails
+    for _ in range(1 + fails):
+        with suppress(ConnectionError, KeyError), holdfast.run("giver", store=store):
+            made = [order(amount) for amount in amounts]
+            raise KeyError
+    failed = next(event.seq for event in store.events("giver") if event.kind == "attempt.ended")
+    store.rewind(f"giver@#{failed if fails else 2}")
+    return made
+
+
+def test_an_effect_that_failed_before_a_rewinds_point_is_carried(tmp_path: Path) -> None:
+    """It was made behind that point, so the taker gets its result.
+
+    Seen before: the failed call was there, so the effect was left out of the document, and the taker made it again.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+    made = rewound_giver(store, [5], fails=True)
+    store.accept(store.handoff("giver", to="taker", seal=True), as_="taker")
+    with holdfast.run("taker", store=store):
+        assert order(5) == made[0]
+    assert DONE == ["order 5"]
+
+
+def test_equal_effects_are_answered_in_the_order_of_the_calls(tmp_path: Path) -> None:
+    """Also where the first was made again after a rewind, and the second is only known from what it left behind.
+
+    Seen before: what was left behind came first, and the taker's first call got the second one's result.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+    made = rewound_giver(store, [5, 5], fails=False)
+    with suppress(KeyError), holdfast.run("giver", store=store):
+        assert order(5) == made[0]
+        raise KeyError
+    store.accept(store.handoff("giver", to="taker", seal=True), as_="taker")
+    with holdfast.run("taker", store=store):
+        assert [order(5), order(5)] == made
+
+
+def test_a_fork_of_the_taker_has_each_effect_once(tmp_path: Path) -> None:
+    """It knows the effect by the handoff and by its origin. The second equal call is another one, and is made.
+
+    Seen before: both calls got the one result.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+    with holdfast.run("giver", store=store) as run:
+        made = order(5)
+        document = run.handoff(to="taker", seal=True)
+    store.accept(document, as_="taker")
+    with suppress(KeyError), holdfast.run("taker", store=store):
+        assert order(5) == made
+        raise KeyError
+    begun = next(event.seq for event in store.events("taker") if event.kind == "attempt.started")
+    store.fork(f"taker@#{begun}", as_="fork")
+    for _ in range(2):
+        with suppress(KeyError), holdfast.run("fork", store=store):
+            first, second = order(5), order(5)
+            raise KeyError
+    assert first == made
+    assert second != made
+    assert DONE == ["order 5", "order 5"]
+    store.accept(store.handoff("fork", to="third", seal=True), as_="third")
+    with holdfast.run("third", store=store):
+        assert [order(5), order(5)] == [first, second]
+    assert len(DONE) == 2

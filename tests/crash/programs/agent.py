@@ -1,4 +1,6 @@
-"""The agents that are killed: ``agent.py replay | restore | autosave | gather | threads | many | unverified [snapshots]``.
+"""The agents that are killed: ``agent.py replay | restore | autosave | gather | threads | many | unverified [snapshots] [sealed]``.
+
+``sealed``: in an encrypted store.
 
 What they do to the outside world, they do to files in the working directory, one JSON line each, so that a test can
 tell afterwards what really happened: ``ledger`` (once effects), ``uploads`` (idempotent ones), ``executions`` (every
@@ -340,6 +342,8 @@ def snapshot_often() -> None:
 if __name__ == "__main__":
     if "snapshots" in sys.argv[2:]:
         snapshot_often()
+    if "sealed" in sys.argv[2:]:
+        os.environ["HOLDFAST_KEY"] = "00" * 32
     try:
         main(sys.argv[1])
     except holdfast.StepInDoubt as stop:

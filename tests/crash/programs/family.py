@@ -1,10 +1,11 @@
-"""A run with children, of which one has a child: ``family.py fork|rewind|move|erase|handoff``.
+"""A run with children, of which one has a child: ``family.py fork|rewind|move|erase|handoff [sealed]``.
 
-Each start goes on with whatever an earlier one has left. A payment is a line in the file ``ledger``.
+``sealed``: in an encrypted store. Each start goes on with whatever an earlier one has left. A payment is a line in the file ``ledger``.
 """
 
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -118,4 +119,6 @@ def is_rewound(store: holdfast.Store) -> bool:
 
 
 if __name__ == "__main__":
+    if "sealed" in sys.argv[2:]:
+        os.environ["HOLDFAST_KEY"] = "00" * 32
     globals()[sys.argv[1]]()

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from holdfast.adapters.openai.plain_data import plain
 from holdfast.adapters.wire.shapes.openai_streams import ResponsesSource
-from holdfast.core.llm.streams import Partial
+from holdfast.core.llm.streams import Partial, response_of
 from holdfast.core.llm.streams.replay_events import events_of_response
 
 _KEPT: Final = ("id", "object", "created_at", "model", "status", "output", "usage", "error", "request_id")
@@ -43,9 +43,16 @@ class TypedSource(ResponsesSource):
         """The content that an event adds."""
         return super().delta_of(plain(chunk))
 
+    def live(self, chunk: Any, delta: dict[str, Any]) -> list[Any]:  # noqa: ARG002 - the same for all sources
+        """Unchanged: the framework reads it, and takes the answer from the last event."""
+        return [chunk]
+
     def answer_of(self, partial: Partial) -> Any:
-        """The response as it is kept, with what came before its end, if the end does not repeat it."""
-        response = super().answer_of(partial)
+        """The response as it is kept, with what came before its end, if the end does not repeat it.
+
+        It is the last event's, also where the pieces before it say another text: see ``live``.
+        """
+        response = response_of(partial)
         return record_of({**response, "output": response.get("output") or partial.items})
 
     @staticmethod

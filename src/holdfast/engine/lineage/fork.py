@@ -5,8 +5,8 @@ A fork is one row, and an event if the origin has effects after the point.
 Invariant: of a fork and a prune that were decided on the same state of the origin, the store lets only the
 first happen. Crash windows: a fork killed between row and event gets its event when it is first entered,
 forked, rewound or exported, or when its origin is erased: ``complete``. A fork with overrides, edits or a
-directory of its own is incomplete until they are written: no process enters it, and the next fork of that
-name replaces it.
+directory of its own, or that makes effects again, is incomplete until they are written: no process enters it,
+and the next fork of that name replaces it.
 """
 
 import os
@@ -24,6 +24,7 @@ from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.handoff_fold import beginning_upto
 from holdfast.core.lineage.later_effects import told
+from holdfast.core.lineage.later_effects_fold import AGAIN
 from holdfast.core.lineage.points import last_point
 from holdfast.core.lineage.reachable_points import is_kept, nearest_place
 from holdfast.engine.journal.drafts import Draft, draft
@@ -102,7 +103,8 @@ def fork(
     # In the row, too: killed before the event is written, the first process that enters the fork writes it.
     is_told = bool(behind) or repeats != "answer"
     # The children that it borrows are in the row: an ended child gets its own part of them, and no event.
-    is_made_in_two = begins.is_there
+    # Completed later, ``again`` would also make effects again that the origin has claimed since then.
+    is_made_in_two = begins.is_there or (repeats == AGAIN and is_told)
     facts = {
         "effects": repeats if is_told else None,
         "children": cuts_of(children.begun),

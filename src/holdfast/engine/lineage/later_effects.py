@@ -76,6 +76,18 @@ def entries_told(store: StorePort, events: Sequence[Event]) -> dict[str, dict[st
     return {entry["key"]: entry for entry in entries_listed(store, events) if not child_of(entry)}
 
 
+def is_claimed(store: StorePort, view: View, key: str) -> bool:
+    """Whether this history has asked for the effect of this call since a fork or a rewind listed it.
+
+    A call that was begun before has failed there, and was made again in the history that was left.
+    """
+    call = view.calls.get(key)
+    if call is None:
+        return False
+    later = [event for event in LATER_EFFECTS.of(view).events if event.seq > call.seq > 0]
+    return not any(key in entries_told(store, [event]) for event in later)
+
+
 def with_effects(kind: str, fields: dict[str, Any], behind: Sequence[dict[str, Any]], repeats: str) -> Draft:
     """A fork or rewind event with the effects after its point. One event, so that a crash cannot split it."""
     if not repeats:

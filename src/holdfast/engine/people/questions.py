@@ -109,7 +109,7 @@ def _given(held: HeldRun, asked: RequestedCall, outcome: Outcome, returns: Any) 
     tree = contents_of(body)
     if not outcome.good:
         error = decode_failure(tree["error"])
-        remember_failure(error, asked.key, outcome.seq)
+        remember_failure(error, held, asked.key, outcome.seq)
         raise error
     value = value_of(held, body, what="answer", hint=returns)
     return Answer(value, tree["by"], tree.get("reason", ""))

@@ -6,7 +6,7 @@ window: a parent that is killed anywhere asks for the child again under the same
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
 from holdfast.core.journal.run_row_facts import facts_of
@@ -36,6 +36,7 @@ from holdfast.model.events import Kind
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import OVER, Record, RunRow, Status
 
+_Elsewhere = Literal["", "held", "queued"]
 _LOOK_S: Final = 30.0
 """How often a parked run looks at a child that it did not submit: such a child posts no letter at its end."""
 
@@ -75,9 +76,10 @@ async def child(
         agent = agents.get(agent, agent)
     entry = _entry_of(held, name, agent, args, kwargs)
     call_options = READ._replace(key=await _recorded_key(held, runtime, entry.run))
-    if queue or await runtime.store(_is_left_to_workers, held, entry):
-        wait = _awaited if runtime.waits else _driven
-        return await step(held, runtime, call_options, CHILD, partial(wait, held, entry, wait_s), (), {})
+    elsewhere: _Elsewhere = "queued" if queue else await runtime.store(_elsewhere, held, entry)
+    if elsewhere == "queued" or (elsewhere and isinstance(agent, str)):
+        wait = partial(_awaited if runtime.waits else _driven, held, entry, wait_s, None)
+        return await step(held, runtime, call_options, CHILD, wait, (), {})
     if isinstance(agent, str):
         raise Misuse(
             problem=f"run.child({name!r}, {agent!r}): this process has no agent of that name",
@@ -89,7 +91,10 @@ async def child(
             advice="enter the run with `async with holdfast.run(...)`, or let a worker run it: queue=True",
         )
     here = _Here(held, entry.run, agent, args, kwargs)
-    fn = here.awaited if agent.is_async else here.called
+    if elsewhere:
+        fn: Any = partial(_awaited if runtime.waits else _driven, held, entry, wait_s, here)
+    else:
+        fn = here.awaited if agent.is_async else here.called
     return await step(held, runtime, call_options, CHILD, fn, (), {})
 
 
@@ -116,28 +121,34 @@ class _Here(NamedTuple):
         except Exception as error:
             raise self._failed(error) from error
 
+    async def made(self, runtime: Runtime) -> Any:
+        """The same, inside a function that waits already."""
+        if self.agent.is_async:
+            return await self.awaited()
+        return await runtime.invoke(self.called, (), {}, None)
+
     def _failed(self, error: Exception) -> ChildFailed:
         problem = f"has failed: {describe_failure(encode_failure(error))}"
         return ChildFailed(run=self.held.run, child=self.run, problem=problem)
 
 
-def _is_left_to_workers(held: HeldRun, entry: Entry) -> bool:
-    """Whether a live process has the child; or a worker will: it was queued, or a live worker may claim it.
+def _elsewhere(held: HeldRun, entry: Entry) -> _Elsewhere:
+    """Whether a live process holds the child; or a worker will: it was queued, or a live worker may claim it.
 
     Being due alone says nothing: an answer to a child that runs in its parent's process makes it due, too.
     Nor does a lease whose holder is dead or silent: it may have been killed while it ran the child here.
     """
     row = held.store.find_run(entry.run)
     if row is None or row.status in OVER:
-        return False
+        return ""
     try:
         check_is_free(held.store, held.clock, row)
     except RunHeld:
-        return True
+        return "held"
     if not row.lease.owner and row.due_at is None:
-        return False
+        return ""
     is_queued = bool(waited_for_by(load(held.store, entry.run)))
-    return is_queued or is_served(held.store, entry.agent or "")
+    return "queued" if is_queued or is_served(held.store, entry.agent or "") else ""
 
 
 async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:
@@ -150,12 +161,12 @@ async def _recorded_key(held: HeldRun, runtime: Runtime, run: str) -> str:
     return next((key for key in keys if keyed(key) in held.view.calls), child_key(run))
 
 
-def _driven(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
-    return drive(_result_of(held, BLOCKING, entry, wait_s))
+def _driven(held: HeldRun, entry: Entry, wait_s: float | None, here: _Here | None) -> Any:
+    return drive(_result_of(held, BLOCKING, entry, wait_s, here))
 
 
-async def _awaited(held: HeldRun, entry: Entry, wait_s: float | None) -> Any:
-    return await _result_of(held, AWAITING, entry, wait_s)
+async def _awaited(held: HeldRun, entry: Entry, wait_s: float | None, here: _Here | None) -> Any:
+    return await _result_of(held, AWAITING, entry, wait_s, here)
 
 
 def _entry_of(
@@ -173,9 +184,16 @@ def _entry_of(
     return Entry(run, inputs=dict(kwargs), agent=agent)
 
 
-async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: float | None) -> Any:
-    """Submit the child, and wait for its result."""
-    await _submit(held, runtime, entry)
+async def _result_of(
+    held: HeldRun, runtime: Runtime, entry: Entry, wait_s: float | None, here: _Here | None
+) -> Any:
+    """Submit the child, and wait for its result.
+
+    ``here`` is a child that another process holds, and that was never submitted: it runs in this process as
+    soon as that one has let it go.
+    """
+    if here is None:
+        await _submit(held, runtime, entry)
     unserved = await _unserved(held, runtime, entry)
     wait = InboxWait(held, runtime, CHILD)
     clock, store = held.clock, held.store
@@ -192,11 +210,14 @@ async def _result_of(held: HeldRun, runtime: Runtime, entry: Entry, wait_s: floa
             view = await runtime.store(load, store, entry.run)
             assert view.result is not None, f"run {entry.run} is finished without a result"
             return await runtime.store(value_of, held, view.result, what=f"result of run {entry.run}")
+        if here is not None and not await runtime.store(_elsewhere, held, entry):
+            return await here.made(runtime)
         left_s = WAIT_LOOK_S if park_at is None else park_at - clock.monotonic()
         if left_s <= 0:
             posts_letter = waited_for_by(await runtime.store(load, store, entry.run)) == held.run
             until = None if posts_letter else clock.wall() + _LOOK_S
-            raise AwaitingChild(run=held.run, child=entry.run, reason=f"{row.status}{unserved}", until=until)
+            reason = f"{row.status}{unserved}" if here is None else "held by another process"
+            raise AwaitingChild(run=held.run, child=entry.run, reason=reason, until=until)
         await wait.pause(left_s)
 
 

@@ -231,7 +231,7 @@ async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | No
     parts: dict[str, Any] = {}
     if error is not None:
         parts["error"] = encode_failure(error)
-        again = failures_behind(error)
+        again = failures_behind(error, held)
         if again:
             fields["again"] = again
     journal = held.journal

@@ -48,6 +48,8 @@ _AGAIN = "_holdfast_again"
 
 On the exception itself: a table of exceptions would keep every traceback of a long run alive.
 """
+_Mark = tuple[str, str, int]
+"""A recorded failure: the birth of its run, the key of its call, and its seq."""
 
 
 class RunTree:
@@ -436,16 +438,25 @@ class HeldRun:
         return number
 
 
-def remember_failure(error: BaseException, key: str, seq: int) -> None:
-    """Note on the exception which recorded failure it is, with the recorded failures that caused it."""
-    pairs = [*failures_behind(error), [key, seq]]
+def remember_failure(error: BaseException, held: HeldRun, key: str, seq: int) -> None:
+    """Note on the exception which recorded failure it is, with the recorded failures that caused it.
+
+    With the run's birth: a child's failure ends its parent, too, which may have a call of the same key and
+    number.
+    """
+    found = [*_marks_behind(error), (held.birth, key, seq)]
     try:
-        setattr(error, _AGAIN, pairs)
+        setattr(error, _AGAIN, found)
     except (AttributeError, TypeError):  # a class that takes no attributes: its step is then not tried again
         return
 
 
-def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[Any]]:
+def failures_behind(error: BaseException, held: HeldRun) -> list[tuple[str, int]]:
+    """The failures of this run that an exception stands for: the key and the seq of each."""
+    return [(key, seq) for birth, key, seq in _marks_behind(error) if birth == held.birth]
+
+
+def _marks_behind(error: BaseException | None, depth: int = 20) -> list[_Mark]:
     """The recorded failures that an exception stands for: its own, else those of its nearest recorded cause.
 
     It stops there: a failure that the program handled before that one was raised does not end the attempt.
@@ -456,28 +467,28 @@ def failures_behind(error: BaseException | None, depth: int = 20) -> list[list[A
     if own:
         return own
     if isinstance(error, BaseExceptionGroup):
-        return [pair for inner in error.exceptions for pair in failures_behind(inner, depth - 1)]
+        return [mark for inner in error.exceptions for mark in _marks_behind(inner, depth - 1)]
     context = error.__context__
     if error.__suppress_context__ and context is not None:
-        return failures_behind(error.__cause__, depth - 1) or _marks_of_response(context)
-    return failures_behind(error.__cause__, depth - 1) or failures_behind(context, depth - 1)
+        return _marks_behind(error.__cause__, depth - 1) or _marks_of_response(context)
+    return _marks_behind(error.__cause__, depth - 1) or _marks_behind(context, depth - 1)
 
 
 def pass_on_failure(error: BaseException, to: object) -> None:
     """Note on what a client makes of an error, a response or an exception, which recorded failure it is."""
     with suppress(AttributeError, TypeError):
-        setattr(to, _AGAIN, failures_behind(error))
+        setattr(to, _AGAIN, _marks_behind(error))
 
 
-def _marks_of(error: BaseException) -> list[list[Any]]:
-    own: list[list[Any]] = getattr(error, _AGAIN, [])
+def _marks_of(error: BaseException) -> list[_Mark]:
+    own: list[_Mark] = getattr(error, _AGAIN, [])
     return own or _marks_of_response(error)
 
 
-def _marks_of_response(error: BaseException) -> list[list[Any]]:
+def _marks_of_response(error: BaseException) -> list[_Mark]:
     """Those of the response that a client's error was made of: the client never saw the recorded failure."""
     for name in ("response", "raw_response"):
-        found: list[list[Any]] = getattr(vars(error).get(name), _AGAIN, [])
+        found: list[_Mark] = getattr(vars(error).get(name), _AGAIN, [])
         if found:
             return found
     return []

@@ -399,7 +399,7 @@ def answer(
     if not outcome.good:
         held.unclaim(asked.site, asked.n)  # only successes count: the program's retry gets the same number
         error = decode_failure(part_of(body, "error"))
-        remember_failure(error, call.key, outcome.seq)
+        remember_failure(error, held, call.key, outcome.seq)
         raise error
     return value_of(held, body, what=f"result of {asked.name!r}", fn=fn)
 

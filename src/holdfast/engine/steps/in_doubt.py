@@ -85,7 +85,7 @@ async def settle_live(work: "Work", error: Exception) -> Any:
         failed = _settled(
             work, "failed", via="verify" if decision.act == "not_done" else "policy", error=error
         )
-        remember_failure(error, work.asked.key, await work.conclude(failed, good=False))
+        remember_failure(error, held, work.asked.key, await work.conclude(failed, good=False))
         raise error
     if decision.act == "tell":
         raise await _tell(work, held.clock.wall()) from error
@@ -262,7 +262,7 @@ async def _tell(work: "Work", started_at: float) -> EffectUnknown:
     """Record the doubt as a failure that the program, or the model, gets: ``in_doubt="tell"``."""
     unknown = EffectUnknown(step=work.asked.name, started_at=moment(started_at))
     seq = await work.conclude(_settled(work, "failed", via="policy", error=unknown), good=False)
-    remember_failure(unknown, work.asked.key, seq)
+    remember_failure(unknown, work.held, work.asked.key, seq)
     return unknown
 
 

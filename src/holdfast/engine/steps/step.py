@@ -379,7 +379,7 @@ class Work:
         parts = {"error": encode_failure(error)}
         failed = draft(Kind.STEP_FAILED, self.asked.name, self.asked.key, fields, parts=parts)
         seq = await self.conclude(failed, good=False)
-        remember_failure(error, self.asked.key, seq)
+        remember_failure(error, self.held, self.asked.key, seq)
 
     async def _wait_and_retry(self, failures: int, error: BaseException) -> None:
         self.call_options = self.call_options._replace(retries=self.call_options.retries - 1)

@@ -63,8 +63,13 @@ class TakenOver(Feature):
         if fold.handed is None or self._carried is not None:
             return self._carried
         document = loads(content_in(self.held.store, fold.handed))
+        found = Carried(document, fold.claimed)
+        for call in [one for one in self.held.view.calls.values() if one.seq and found.has(one.name)]:
+            intent = fields_of(self.held.intent_of(call))
+            if "carried" not in intent:  # else it stands for the effect until a call claims that
+                found.claim(str(intent.get("idempotency_key", "")))
         with self._lock:
-            self._carried = self._carried or Carried(document, fold.claimed)
+            self._carried = self._carried or found
             return self._carried
 
     @property
@@ -100,10 +105,19 @@ class TakenOver(Feature):
         Synced on return.
         """
         known, entry = self.held.view.calls.get(asked.key), self.behind.get(asked.key)
-        if known is not None and (entry is None or not self._is_listed_since(known)):
-            return None  # it was claimed before, and may be made now
+        if known is not None and (entry is None or self._is_claimed(asked.key)):
+            # It was claimed before, and may be made now. Unless the other history, which was in doubt about
+            # it as well, has made it since a person has allowed it here: both would act under one key.
+            if entry is None or entry["how"] == "done":
+                return None
+            entry = await runtime.store(_latest, self.held.store, entry)
+            if entry["how"] != "done":
+                return None
         if entry is not None:
-            return await _claim_behind(self.held, runtime, call_options, asked, entry)
+            call = await _claim_behind(self.held, runtime, call_options, asked, entry)
+            if self.carried is not None:  # the origin had it by the same handoff
+                self.carried.claim(entry["idempotency_key"])
+            return call
         if self.behind and call_options.effect == "once" and asked.site:
             other = await runtime.store(self._with_other_data, asked)
             if other is not None:
@@ -116,15 +130,10 @@ class TakenOver(Feature):
             return None
         return await _claim_carried(self.held, runtime, call_options, asked, self.carried, effect)
 
-    def _is_listed_since(self, call: Call) -> bool:
-        """Whether a fork or a rewind lists the effect after the call was begun here.
+    def _is_claimed(self, key: str) -> bool:
+        from holdfast.engine.lineage.later_effects import is_claimed
 
-        The call failed before the point where this history left the other one, and was made behind it.
-        """
-        from holdfast.engine.lineage.later_effects import entries_told
-
-        later = [one for one in LATER_EFFECTS.of(self.held.view).events if one.seq > call.seq > 0]
-        return any(call.key in entries_told(self.held.store, [one]) for one in later)
+        return is_claimed(self.held.store, self.held.view, key)
 
     def _with_other_data(self, asked: "RequestedCall") -> dict[str, Any] | None:
         """An effect with the same given arguments that no call of this history has claimed yet."""

@@ -2,7 +2,8 @@
 
 A call claims the effect with the same name, explicit key and equal arguments, wherever it is in the program;
 or the one whose arguments are gone, and whose call had the same key.
-Each effect answers one call, in the giver's order.
+Each effect answers one call, in the giver's order. Invariant: effects with one idempotency key are one
+effect, also where the new run knows it by a fork or a rewind as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,6 +50,18 @@ class Carried:
             if found is not None:
                 self._taken.add(found.number)
         return found
+
+    def has(self, name: str) -> bool:
+        """Whether there are effects of this step."""
+        return name in self._by_name
+
+    def claim(self, idempotency_key: str) -> None:
+        """Take out the effect with this key: a call has it otherwise."""
+        with self._lock:
+            for effects in self._by_name.values():
+                self._taken |= {
+                    e.number for e in effects if idempotency_key and e.idempotency_key == idempotency_key
+                }
 
     def put_back(self, effect: Effect) -> None:
         """Undo a claim that could not be recorded."""

@@ -32,6 +32,7 @@ from holdfast.engine.lineage.later_effects import (
     entries_listed,
     entries_told,
     is_born,
+    is_claimed,
 )
 from holdfast.engine.llm.conversation import entries_at
 from holdfast.engine.run import observers
@@ -120,7 +121,7 @@ def _steps(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _behind(store: StorePort, view: View) -> list[tuple[dict[str, Any], bytes | None]]:
     """The origin's effects after the fork point that this run has not claimed, each with its intent."""
     entries = entries_told(store, LATER_EFFECTS.of(view).events).values()
-    return [(entry, _intent(store, entry)) for entry in entries if entry["key"] not in view.calls]
+    return [(entry, _intent(store, entry)) for entry in entries if not is_claimed(store, view, entry["key"])]
 
 
 def _of_children(store: StorePort, run: str) -> list[tuple[str, dict[str, Any], bytes | None]]:

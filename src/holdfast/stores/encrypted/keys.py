@@ -23,14 +23,15 @@ from holdfast.stores.encrypted.seal import (
     NotGenuineError,
     derived,
     place_of,
+    short_mac,
     text_bytes,
 )
 
 WRAPPED_BYTES: Final = NONCE_BYTES + KEY_BYTES + TAG_BYTES
 _NUMBER: Final = Struct("<H")
+_NOTE_PLACE: Final = Struct("<qqI")
 NOTE_CODE_BYTES: Final = 4
-_HIDDEN_DIGITS: Final = 32
-_HIDDEN_KEPT: Final = 8
+HIDDEN_DIGITS: Final = 32
 _NAME_END: Final = "h"
 """The last letter of a blob's name. An address is hexadecimal and never has it."""
 
@@ -38,31 +39,30 @@ _NAME_END: Final = "h"
 class LineageKey:
     """The key that a run shares with its forks."""
 
-    __slots__ = ("_hidden", "_hmac", "_notes", "cipher", "secret")
+    __slots__ = ("_events", "_notes", "cipher", "event_keys", "secret")
 
     def __init__(self, secret: bytes) -> None:
         self.secret: Final = secret
         self.cipher: Final = Cipher(derived(secret, "content"))
-        self._hmac: Final = Hmac(derived(secret, "event keys"))
-        self._notes: Final = Hmac(derived(secret, "call notes"))
-        self._hidden: dict[str, str] = {}
+        self._events: Final = Hmac(derived(secret, "events"))
+        self.event_keys: Final = short_mac(derived(secret, "event keys"), HIDDEN_DIGITS // 2)
+        self._notes: Final = short_mac(derived(secret, "call notes"), NOTE_CODE_BYTES)
+
+    def of_run(self, birth: str) -> Cipher:
+        """What seals the events of the run with this birth id."""
+        return Cipher(self._events.digest(text_bytes(birth)))
 
     def hide(self, key: str) -> str:
         """What the key column of an event has for this key."""
-        if not key:
-            return ""
-        hidden = self._hidden.get(key)
-        if hidden is None:
-            hidden = self._hmac.digest(text_bytes(key)).hex()[:_HIDDEN_DIGITS]
-            if len(self._hidden) >= _HIDDEN_KEPT:  # an outcome follows its intent, under the same key
-                self._hidden = {}
-            self._hidden[key] = hidden
-        return hidden
+        keyed = self.event_keys.copy()
+        keyed.update(text_bytes(key))
+        return keyed.hexdigest() if key else ""
 
     def code_of_note(self, birth: str, fence: int, after_seq: int, content: bytes) -> bytes:
         """What goes before the note of a call, so that none is forged. Short: readers try a guess."""
-        place = f"{birth} {fence} {after_seq} ".encode()
-        return self._notes.digest(place + content)[:NOTE_CODE_BYTES]
+        keyed = self._notes.copy()
+        keyed.update(_NOTE_PLACE.pack(fence, after_seq, len(birth)) + birth.encode() + content)
+        return keyed.digest()
 
 
 class StoreKey(NamedTuple):
@@ -132,7 +132,7 @@ class StoreKeys:
 
     def hide_record_key(self, text: str) -> str:
         """The hidden form of a part of a record's key."""
-        return self._keys[0].record_keys.digest(text_bytes(text)).hex()[:_HIDDEN_DIGITS]
+        return self._keys[0].record_keys.digest(text_bytes(text)).hex()[:HIDDEN_DIGITS]
 
     # -- blobs -----------------------------------------------------------------------------------------------
 

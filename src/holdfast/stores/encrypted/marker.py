@@ -19,7 +19,7 @@ from holdfast.stores.encrypted.seal import KEY_BYTES, NotGenuineError
 if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _TRIES: Final = 5
 _SLOTS_MAX: Final = 2
 

@@ -40,15 +40,18 @@ class Owners:
         owner = None if row is None else open_row(self._keys, row)[1]
         if owner is None:
             self.forget(run)
-        else:
-            self.note(owner)
-        return owner
+            return None
+        return self.note(owner)
 
-    def note(self, owner: Owner) -> None:
-        """Remember the owner of a row that was just read."""
+    def note(self, owner: Owner) -> Owner:
+        """Remember the owner of a row that was just read; the one that is known stays, with what it knows."""
+        known = self._kept.get(owner.run)
+        if known is not None and (known.fence, known.birth) == (owner.fence, owner.birth):
+            return known
         if len(self._kept) >= _KEPT_MAX and owner.run not in self._kept:
             self._kept = {}  # replaced and not cleared: other threads read it
         self._kept[owner.run] = owner
+        return owner
 
     def forget(self, run: str) -> None:
         """The next one that asks reads the row again."""

@@ -5,7 +5,7 @@ value is, and its place, are its associated data: it opens there and nowhere els
 never made from a place, because a restored backup would repeat them.
 """
 
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from os import urandom
 from struct import Struct
 from typing import Final
@@ -25,6 +25,7 @@ __all__ = [
     "NotGenuineError",
     "derived",
     "place_of",
+    "short_mac",
     "text_bytes",
 ]
 
@@ -33,6 +34,8 @@ NONCE_BYTES: Final = 12
 TAG_BYTES: Final = 16
 _BLOCK: Final = 64
 _LENGTHS: Final = Struct("<I")
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class NotGenuineError(Exception):
@@ -71,8 +74,8 @@ class Hmac:
 
     def __init__(self, key: bytes) -> None:
         padded = key.ljust(_BLOCK, b"\0")
-        self._inner = sha256(bytes(byte ^ 0x36 for byte in padded))
-        self._outer = sha256(bytes(byte ^ 0x5C for byte in padded))
+        self._inner = sha256(padded.translate(_INNER))
+        self._outer = sha256(padded.translate(_OUTER))
 
     def digest(self, text: bytes) -> bytes:
         """The code of a text."""
@@ -80,6 +83,11 @@ class Hmac:
         inner.update(text)
         outer.update(inner.digest())
         return outer.digest()
+
+
+def short_mac(key: bytes, size_bytes: int) -> blake2b:
+    """Keyed BLAKE2b, to copy and update: for what every step needs, at half of what HMAC-SHA256 takes."""
+    return blake2b(key=key, digest_size=size_bytes)
 
 
 def derived(key: bytes, purpose: str) -> bytes:

@@ -5,6 +5,10 @@ its own: a store and its doctor check them without a key. Inside are the plain k
 that an event comes back as it was appended, bit for bit. The first line of a stored body is in clear: the
 start of the range that the event replaces, else nothing.
 
+A run seals its events by a key of its own, which its birth id is part of. So the associated data is no more
+than what the stored checksum covers before the body, and is made once for both. For an event that replaces
+others it has the first line as well.
+
 The invariant: what was not sealed here, for this place in this run, comes back as an event that fails its
 checksum, without its content.
 """
@@ -14,24 +18,14 @@ from os import urandom
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final
+from zlib import crc32
 
-from holdfast.model.events import (
-    COVERING,
-    Event,
-    checksum,
-    covers_from,
-    event_of,
-    first_link,
-    is_intact,
-    link,
-)
-from holdfast.model.named_tuple import NamedTuple
-from holdfast.stores.encrypted.keys import LineageKey
-from holdfast.stores.encrypted.seal import NONCE_BYTES, SEALED, NotGenuineError, text_bytes
+from holdfast.model.events import COVERING, LINK, PLACE, Event, covers_from, event_of, link, link_behind
+from holdfast.stores.encrypted.keys import HIDDEN_DIGITS, LineageKey
+from holdfast.stores.encrypted.seal import NONCE_BYTES, SEALED, TAG_BYTES, Cipher, NotGenuineError, text_bytes
 
-_PLACE: Final = Struct("<cqdqII")
-"""What an event is, and its place, as associated data: the lengths keep the texts behind it apart."""
-_INSIDE: Final = Struct("<qIH")
+_INSIDE: Final = Struct("<qIII")
+"""The plain chain and checksum, and how long the key and the kind are: so texts cannot lend to each other."""
 _PLAIN_HEAD: Final = b"{}\n"
 _SEALED_HEAD: Final = _PLAIN_HEAD + SEALED
 _CUT: Final = b"\n"
@@ -39,61 +33,94 @@ _NO_CRC: Final = -1
 _ODD: Final = (AttributeError, TypeError, ValueError, StructError)
 """What damage raises if it changed the type of a column."""
 
+_new = tuple.__new__
+_pack_place, _pack_inside, _pack_link = PLACE.pack, _INSIDE.pack, LINK.pack
 
-class Owner(NamedTuple):
+
+class Owner:
     """The run that events belong to: its name, its birth id, its lineage's key, and its last known fence."""
 
-    run: str
-    birth: str
-    key: LineageKey
-    fence: int
+    __slots__ = ("_cipher", "birth", "end", "fence", "key", "run")
+
+    def __init__(self, run: str, birth: str, key: LineageKey, fence: int) -> None:
+        self.run, self.birth, self.key, self.fence = run, birth, key, fence
+        self._cipher: Cipher | None = None
+        self.end: tuple[int, int] | None = None
+        """The seq and the stored chain of the last event sealed for it, also if it is not written yet.
+
+        A failed or refused append forgets the owner, and with it a chain that may never have been written.
+        """
+
+    @property
+    def cipher(self) -> Cipher:
+        """What seals its events, and nothing else."""
+        if self._cipher is None:
+            self._cipher = self.key.of_run(self.birth)
+        return self._cipher
 
 
-def seal_events(owner: Owner, events: Sequence[Event], before: int) -> list[Event]:
+def seal_events(owner: Owner, events: Sequence[Event], before: int) -> tuple[Event, ...]:
     """The events as they are stored behind one with the stored chain ``before``."""
-    # One loop without calls of our own, and one call for all nonces: every step comes here with two events.
-    run, birth, key, _ = owner
-    encrypt, hide, chained_to = key.cipher.encrypt, key.hide, before
-    count = len(birth)
-    nonces = urandom(NONCE_BYTES * len(events))
+    # Every step comes here with two events under one key, so the calls of ``checksum``, ``link`` and
+    # ``LineageKey.hide`` are written out, and one draws all nonces. None is drawn ahead: a copy of the
+    # process, or of the machine that it runs on, would use it again.
+    run, encrypt, event_keys = owner.run, owner.cipher.encrypt, owner.key.event_keys
+    nonces, end = urandom(NONCE_BYTES * len(events)), 0
+    known, text, hidden = "", b"", ""
     made: list[Event] = []
-    for number, event in enumerate(events):
-        seq, at, kind, name, key_text, fence, body, crc, chain = event
-        head = _SEALED_HEAD if kind not in COVERING else _head(event) + SEALED
-        text = key_text.encode("utf-8", "surrogatepass")
-        texts = f"{birth}{kind}{name}".encode("utf-8", "surrogatepass")
-        place = _PLACE.pack(b"e", seq, at, fence, count, len(kind)) + texts + head
-        nonce = nonces[number * NONCE_BYTES : (number + 1) * NONCE_BYTES]
-        sealed = head + nonce + encrypt(nonce, _INSIDE.pack(chain, crc, len(text)) + text + body, place)
-        hidden = hide(key_text)
-        stored_crc = checksum(run, seq, at, kind, name, hidden, fence, sealed)
-        if chain:
-            link_ = link(abs(chained_to) or first_link(birth), stored_crc)
-            chained_to = link_ if chain > 0 else -link_
+    for event in events:
+        seq, at, kind, name, key, fence, body, crc, chain = event
+        if key != known:
+            known, text = key, key.encode("utf-8", "surrogatepass")
+            keyed = event_keys.copy()
+            keyed.update(text)
+            hidden = keyed.hexdigest() if key else ""
+        texts = f"{run}\0{kind}\0{name}\0{hidden}".encode("utf-8", "surrogatepass")
+        bound = place = _pack_place(seq, at, fence) + texts
+        head = _SEALED_HEAD
+        if kind in COVERING:
+            head = _head(event) + SEALED
+            bound = place + head
+        nonce = nonces[end : (end := end + NONCE_BYTES)]
+        inside = _pack_inside(chain, crc, len(text), len(kind)) + text + body
+        sealed = head + nonce + encrypt(nonce, inside, bound)
+        stored_crc = crc32(sealed, crc32(place))
+        if chain > 0 and before > 0:
+            before = crc32(_pack_link(before, stored_crc)) or 1
         else:
-            chained_to = 0
-        made.append(event_of((seq, at, kind, name, hidden, fence, sealed, stored_crc, chained_to)))
-    return made
+            before = _sealed_chain(owner, chain, before, stored_crc)
+        made.append(_new(Event, (seq, at, kind, name, hidden, fence, sealed, stored_crc, before)))
+    return tuple(made)
+
+
+def _sealed_chain(owner: Owner, chain: int, before: int, crc: int) -> int:
+    """The stored chain of an event with this plain one: none, an anchor, or the usual one behind either."""
+    if not chain:
+        return 0
+    made = link(link_behind(before, owner.birth), crc)
+    return made if chain > 0 else -made
 
 
 def open_event(owner: Owner, event: Event) -> Event:
     """The event as it was appended. Raises NotGenuineError."""
     try:
-        seq, at, kind, name, hidden, fence, body, _, _ = event
+        seq, at, kind, name, hidden, fence, body, stored_crc, _ = event
+        texts = f"{owner.run}\0{kind}\0{name}\0{hidden}".encode("utf-8", "surrogatepass")
+        place = _pack_place(seq, at, fence) + texts
         start = body.index(_CUT) + 1 + len(SEALED)
         head = body[:start]
-        if not head.endswith(SEALED) or not is_intact(owner.run, event):
+        is_sealed = head.endswith(SEALED) if kind in COVERING else head == _SEALED_HEAD
+        if not is_sealed or crc32(body, crc32(place)) != stored_crc:
             raise NotGenuineError
-        texts = f"{owner.birth}{kind}{name}".encode("utf-8", "surrogatepass")
-        place = _PLACE.pack(b"e", seq, at, fence, len(owner.birth), len(kind)) + texts + head
-        inside = owner.key.cipher.open(body[start:], place)
-        chain, crc, length = _INSIDE.unpack_from(inside)
-        end = _INSIDE.size + length
+        bound = place + head if kind in COVERING else place
+        inside = owner.cipher.open(body[start:], bound)
+        chain, crc, key_bytes, kind_chars = _INSIDE.unpack_from(inside)
+        end = _INSIDE.size + key_bytes
         key = inside[_INSIDE.size : end].decode("utf-8", "surrogatepass")
+        if len(kind) != kind_chars or len(hidden) != (HIDDEN_DIGITS if key_bytes else 0):
+            raise NotGenuineError
     except _ODD as error:
         raise NotGenuineError from error
-    if owner.key.hide(key) != hidden:
-        raise NotGenuineError
     return event_of((seq, at, kind, name, key, fence, inside[end:], crc, chain))
 
 
@@ -120,7 +147,7 @@ def is_genuine(event: Event) -> bool:
 def overhead_of(event: Event) -> int:
     """By how many bytes the stored body is larger than the plain one."""
     inside = _INSIDE.size + len(text_bytes(event.key))
-    return len(_head(event)) + len(SEALED) + NONCE_BYTES + 16 + inside
+    return len(_head(event)) + len(SEALED) + NONCE_BYTES + TAG_BYTES + inside
 
 
 def _head(event: Event) -> bytes:

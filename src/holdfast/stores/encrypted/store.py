@@ -24,6 +24,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Refusal,
     RunRow,
     RunSize,
     inbox_space,
@@ -37,7 +38,7 @@ from holdfast.stores.encrypted.seal import NotGenuineError
 from holdfast.stores.encrypted.sealed_events import opened, seal_events
 from holdfast.stores.encrypted.sealed_records import RecordSeals
 from holdfast.stores.encrypted.sealed_rows import open_row, seal_row
-from holdfast.stores.encrypted.stored_chains import StoredChains, adopted_batches, replaced
+from holdfast.stores.encrypted.stored_chains import adopted_batches, replaced, stored_chain
 
 if TYPE_CHECKING:
     from holdfast.stores.encrypted.master_key import MasterKey
@@ -56,7 +57,6 @@ class EncryptedStore:
         self._master: Final = master
         self._keys: Final = keys
         self._owners: Final = Owners(inner, keys)
-        self._chains: Final = StoredChains(inner)
         self._records: Final = RecordSeals(keys, self._owners.find)
 
     @property
@@ -129,28 +129,35 @@ class EncryptedStore:
         return self.inner.swap_run(run, revision=revision, status=status, body=sealed)
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        self._forget(run)
+        self._owners.forget(run)
         return self.inner.delete_run(run, fence=fence, revision=revision)
 
     # -- events ----------------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Append]) -> list[AppendOutcome]:
-        made: dict[tuple[str, int], int] = {}
-        """The stored chains of this batch, by run and seq."""
-        sealed = [self._seal_item(item, made) for item in items]
         try:
+            # A step has one item: no loop is begun for it.
+            sealed = (self._seal_item(items[0]),) if len(items) == 1 else [*map(self._seal_item, items)]
             outcomes = self.inner.append(sealed)
         except BaseException:
             for item in items:
-                self._chains.forget(item.run)
+                self._owners.forget(item.run)
             raise
-        return [self._noted(*one) for one in zip(items, sealed, outcomes, strict=True)]
+        if len(items) == 1 and type(outcomes[0]) is Appended:
+            return outcomes
+        pairs = zip(items, outcomes, strict=True)
+        return [one if isinstance(one, Appended) else self._refused(item, one) for item, one in pairs]
 
-    def _seal_item(self, item: Append, made: dict[tuple[str, int], int]) -> Append:
+    def _seal_item(self, item: Append) -> Append:
         """The item as the store below gets it. Raises TooLarge; Corrupt for a run whose row is damaged."""
+        # Every step comes here. Its chain is remembered before it is written: what is next in the same batch
+        # needs it, and it counts only behind a head that is its own.
         run, fence, after_seq, events, blobs, consumed, status, synced, hasty = item
+        size = 0
+        for event in events:
+            size += len(event[6])
         # What sealing adds is allowed below, so the size is checked here; all else is checked there.
-        if blobs or sum([len(event[6]) for event in events]) > APPEND_SIZE_BYTES_MAX:
+        if blobs or size > APPEND_SIZE_BYTES_MAX:
             bounds.check_item(item)
         owner = self._owners.at_fence(run, fence)
         if owner is None or owner.fence != fence:
@@ -158,11 +165,11 @@ class EncryptedStore:
             # Refused by the store, in its words; no run has this fence.
             return item._replace(fence=-1, events=(), blobs=(), consumed=(), hasty=False)
         if events:
-            before = made.get((run, after_seq)) if made else None
-            if before is None:
-                before = self._chains.at(owner, after_seq)
-            events = tuple(seal_events(owner, events, before))
-            made[run, events[-1][0]] = events[-1][8]
+            end = owner.end
+            if end is None or end[0] != after_seq:
+                end = after_seq, stored_chain(self.inner, run, after_seq)
+            events = seal_events(owner, events, end[1])
+            owner.end = events[-1][0], events[-1][8]
         if blobs:
             blobs = tuple(map(self._seal_blob, blobs))
         if consumed:
@@ -170,18 +177,13 @@ class EncryptedStore:
             consumed = tuple(self._records.stored_key(space, letter) for letter in consumed)
         return _new(Append, (run, fence, after_seq, events, blobs, consumed, status, synced, hasty))
 
-    def _noted(self, item: Append, sealed: Append, outcome: AppendOutcome) -> AppendOutcome:
-        """The outcome in terms of the plain item; the chain behind it is remembered."""
-        if isinstance(outcome, Appended):
-            if sealed.events:
-                last = sealed.events[-1]
-                self._chains.note(item.run, item.fence, last.seq, last.chain)
-            return outcome
-        self._forget(item.run)
-        if outcome.missing:
-            named = {self._keys.blob_name(blob.address): blob.address for blob in item.blobs}
-            return outcome._replace(missing=tuple(named.get(name, name) for name in outcome.missing))
-        return outcome
+    def _refused(self, item: Append, refusal: Refusal) -> Refusal:
+        """The refusal in terms of the plain item. What was remembered of the run may be of another one."""
+        self._owners.forget(item.run)
+        if not refusal.missing:
+            return refusal
+        named = {self._keys.blob_name(blob.address): blob.address for blob in item.blobs}
+        return refusal._replace(missing=tuple(named.get(name, name) for name in refusal.missing))
 
     def read_events(
         self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
@@ -211,7 +213,7 @@ class EncryptedStore:
         if owner is None:
             self.find_run(run)
             return False
-        self._chains.forget(run)
+        owner.end = None
         return self.inner.replace_events(
             run,
             fence=fence,
@@ -234,7 +236,7 @@ class EncryptedStore:
         owner, other = self._owners.read(run), self._owners.read(of)
         assert owner is not None, f"{run} was found"
         copied = copy.revision
-        for after_seq, events in adopted_batches(self.inner, self._chains, row, copy, other, owner):
+        for after_seq, events in adopted_batches(self.inner, row, copy, other, owner):
             if not self.inner.replace_events(
                 of,
                 fence=copy.lease.fence,
@@ -245,8 +247,8 @@ class EncryptedStore:
             ):
                 return False
             copied += 1
-        self._forget(run)
-        self._forget(of)
+        self._owners.forget(run)
+        self._owners.forget(of)
         return self.inner.adopt_events(run, of=of, fence=fence, revision=revision)
 
     def measure(self, run: str) -> RunSize:
@@ -308,11 +310,11 @@ class EncryptedStore:
         grant = self.inner.acquire(run, at=at, lease_s=lease_s, over=over, above=above)
         if grant.row is None:
             return grant
-        row = self._open(grant.row)
+        (row,) = self._open_held([grant.row])
         return grant._replace(row=None if row.damage else row)
 
     def accept_loss(self, run: str) -> int:
-        self._chains.forget(run)
+        self._owners.forget(run)
         return self.inner.accept_loss(run)
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
@@ -327,7 +329,7 @@ class EncryptedStore:
     # -- the queue for workers -------------------------------------------------------------------------------
 
     def claim(self, agents: Sequence[str], *, at: float, lease_s: float, limit: int) -> list[RunRow]:
-        rows = [self._open(row) for row in self.inner.claim(agents, at=at, lease_s=lease_s, limit=limit)]
+        rows = self._open_held(self.inner.claim(agents, at=at, lease_s=lease_s, limit=limit))
         for row in rows:
             if row.damage:
                 self.inner.set_due(row.run, fence=row.lease.fence, due_at=None)
@@ -413,12 +415,20 @@ class EncryptedStore:
 
     # -- helpers ---------------------------------------------------------------------------------------------
 
+    def _open_held(self, rows: list[RunRow]) -> list[RunRow]:
+        """Rows that this process has just taken; given back if they need a key that it does not have.
+
+        A rotation may have dropped its master key. It would hold what it cannot do for as long as it lives.
+        """
+        try:
+            return [self._open(row) for row in rows]
+        except BaseException:
+            for row in rows:
+                self.inner.release(row.run, fence=row.lease.fence)
+            raise
+
     def _open(self, row: RunRow) -> RunRow:
         found, owner = open_row(self._keys, row)
         if owner is not None:
             self._owners.note(owner)
         return found
-
-    def _forget(self, run: str) -> None:
-        self._owners.forget(run)
-        self._chains.forget(run)

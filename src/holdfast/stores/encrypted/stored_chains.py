@@ -1,12 +1,11 @@
 """The chains of stored events: what the next one of a run is chained to, and what a replacement keeps.
 
-Stored chains are over sealed rows, plain ones over plain events. It remembers the last stored chain of each
-run that this process appends to. The invariant: every store below finds a sound journal, with the same
-anchors and unchained events as the plain one.
+Stored chains are over sealed rows, plain ones over plain events. The invariant: every store below finds a
+sound journal, with the same anchors and unchained events as the plain one.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.limits import APPEND_EVENTS_MAX, APPEND_SIZE_BYTES_MAX, EVENT_PAGE_MAX
 from holdfast.model.events import Event, anchor
@@ -17,46 +16,19 @@ from holdfast.stores.encrypted.sealed_events import Owner, open_event, seal_even
 if TYPE_CHECKING:
     from holdfast.stores.port import StorePort
 
-_KEPT_MAX: Final = 2_000
 
-
-class StoredChains:
-    """The last stored chains of runs."""
-
-    def __init__(self, inner: "StorePort") -> None:
-        self._inner = inner
-        self._ends: dict[str, tuple[int, int, int]] = {}
-        """By run: the fence of the writer, the head, and its stored chain."""
-
-    def at(self, owner: Owner, seq: int) -> int:
-        """The stored chain of event ``seq`` of a run's history; 0 if there is none."""
-        end = self._ends.get(owner.run)
-        if end is not None and end[:2] == (owner.fence, seq):
-            return end[2]
-        return self.read(owner.run, seq)
-
-    def read(self, run: str, seq: int) -> int:
-        """The same, as the store has it; a fork's may be its origin's."""
-        while seq:
-            found = self._inner.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)
-            if found:
-                chain = found[0].chain
-                return chain if isinstance(chain, int) else 0  # or damaged
-            row = self._inner.find_run(run, damaged=True)
-            if row is None or row.origin is None or seq > row.origin_seq:
-                return 0
-            run = row.origin
-        return 0
-
-    def note(self, run: str, fence: int, seq: int, chain: int) -> None:
-        """Remember the chain of the last event that this process has appended."""
-        if len(self._ends) >= _KEPT_MAX and run not in self._ends:
-            self._ends = {}
-        self._ends[run] = (fence, seq, chain)
-
-    def forget(self, run: str) -> None:
-        """The next append reads the chain again: it is not known what was written."""
-        self._ends.pop(run, None)
+def stored_chain(inner: "StorePort", run: str, seq: int) -> int:
+    """The stored chain of event ``seq`` of a run's history, which may be its origin's; 0 if there is none."""
+    while seq:
+        found = inner.read_events(run, after_seq=seq - 1, upto_seq=seq, limit=1)
+        if found:
+            chain = found[0].chain
+            return chain if isinstance(chain, int) else 0  # or damaged
+        row = inner.find_run(run, damaged=True)
+        if row is None or row.origin is None or seq > row.origin_seq:
+            return 0
+        run = row.origin
+    return 0
 
 
 def replaced(
@@ -81,14 +53,14 @@ def replaced(
 
 
 def adopted_batches(
-    inner: "StorePort", chains: StoredChains, row: RunRow, copy: RunRow, other: Owner | None, owner: Owner
+    inner: "StorePort", row: RunRow, copy: RunRow, other: Owner | None, owner: Owner
 ) -> Iterator[tuple[int, list[Event]]]:
     """The events of a copy, sealed for the run that adopts them: batches, each after a seq.
 
     The run's own events stay bit for bit, because its forks are chained to them; and the anchor before them
     keeps the stored chain that it has in the origin's journal.
     """
-    before = chains.read(copy.run, copy.origin_seq)
+    before = stored_chain(inner, copy.run, copy.origin_seq)
     after_seq = copy.origin_seq
     batch: list[Event] = []
     size = 0
@@ -103,7 +75,7 @@ def adopted_batches(
         else:
             (sealed,) = seal_events(owner, (event,), before)
             if event.chain < 0 and event.seq <= row.origin_seq:
-                sealed = sealed._replace(chain=anchor(chains.read(row.run, event.seq)))
+                sealed = sealed._replace(chain=anchor(stored_chain(inner, row.run, event.seq)))
         batch.append(sealed)
         before = sealed.chain
         size += len(event.body)

@@ -34,7 +34,7 @@ from holdfast.stores.sqlite.locks.inherited_connections import make_immortal
 from holdfast.stores.sqlite.locks.owners import Owners
 from holdfast.stores.sqlite.locks.reread import LOOKS_MAX, LostWhileReading
 from holdfast.stores.sqlite.migrate import is_old, migrate, show_as_is, show_as_new
-from holdfast.stores.sqlite.repair.rewrite_wal import checkpoint, rewrite_wal, wal_size
+from holdfast.stores.sqlite.repair.rewrite_wal import checkpoint, rewrite_folded, rewrite_wal, wal_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -367,14 +367,14 @@ class Database:
             self.trouble = "failed"
             self._owners.suspect(is_so=True)
 
-    def _trust_wal(self) -> None:
+    def _trust_wal(self, guard: Guard) -> None:
         """Who opens it first, or finds it suspect, writes the WAL again before anything is built on it.
 
         It may have been left by a process that died before it could say that a sync had failed. Then it is
         folded, so that the next one finds nothing to do.
         """
         if (self._owners.is_suspect or self._owners.is_alone) and wal_size(self.path):
-            self._heal()
+            self._heal(guard)
             self.fold(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _mend(self) -> None:
@@ -383,17 +383,19 @@ class Database:
             if connection.in_transaction:  # an asynchronous exception fell between BEGIN and its handler
                 connection.execute("ROLLBACK")
         if self.trouble == "failed":
-            self._heal()
+            self._heal(self.guard)
         if self._is_old:
             self._migrate()
         self.trouble = ""
 
-    def _heal(self) -> None:
+    def _heal(self, guard: Guard) -> None:
         """Before anything is acknowledged again, bring to the disk what a failed sync may have lost."""
         try:
             self.synced.execute("BEGIN IMMEDIATE")
             try:
                 rewrite_wal(self.path)
+                with guard.no_checkpoint():
+                    rewrite_folded(self.path)
             finally:
                 self.synced.execute("ROLLBACK")
         except apsw.Error as error:
@@ -450,7 +452,7 @@ class Database:
                 show_as_new(self.reading)
             self.trouble = "failed" if self._owners.is_suspect else "old" if self._is_old else ""
             guard.prevent_recovery()  # not earlier: the first connection may have had to do that
-            self._trust_wal()
+            self._trust_wal(guard)
         except BaseException:
             for connection in opened:
                 connection.close()

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from orjson import loads
 
-from holdfast.core.budget.budget_fold import BUDGET
 from holdfast.core.context.child_lines import Children
 from holdfast.core.context.context import context_of
 from holdfast.core.context.sentences import SECTIONS
@@ -20,10 +19,6 @@ from holdfast.core.lineage.later_effects_fold import LATER_EFFECTS
 from holdfast.core.llm.reasoning import Read, value_in
 from holdfast.core.people import promises
 from holdfast.core.people.promises import PROMISES
-from holdfast.core.people.question_fold import QUESTIONS
-from holdfast.core.premises.noted_premises import PREMISES
-from holdfast.core.reports.plan_fold import PLAN
-from holdfast.core.reports.progress import planned, work_on_plan
 from holdfast.core.text.times import moment
 from holdfast.core.transfer.handoff.carried_effects import (
     CARRIED,
@@ -32,13 +27,15 @@ from holdfast.core.transfer.handoff.carried_effects import (
     effects_in,
     given_and_captured,
 )
+from holdfast.core.transfer.handoff.effect_numbers import RECORDED, number
 from holdfast.core.transfer.handoff.remembered_facts import losses_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
+from holdfast.core.transfer.handoff.work_state import budget_of, plan_of, premises_of, questions_of
 from holdfast.errors import TooLarge
 from holdfast.limits import HANDOFF_DOUBTS_MAX, HANDOFF_ITEMS_MAX, HANDOFF_VALUE_BYTES_MAX
 from holdfast.model.calls import Call
-from holdfast.model.event_fields import contents_of, fields_of, is_hollow, part_of
+from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.events import Event
 from holdfast.model.handoff import TELL, Loss, LossKind
 from holdfast.model.named_tuple import NamedTuple
@@ -105,11 +102,11 @@ def document_of(
             {"about": SECTIONS[line.section][0], "text": line.text, "events": [*line.refs]}
             for line in context.lines
         ],
-        "plan": [*_plan(story)],
+        "plan": [*plan_of(story)],
         **writing.steps(run),
         **writing.notes(),
-        "artifacts": [*_premises(story, {"artifact"})],
-        "dependencies": [*_premises(story, {"file", "endpoint"})],
+        "artifacts": [*premises_of(story, {"artifact"})],
+        "dependencies": [*premises_of(story, {"file", "endpoint"})],
         "promises": writing.listed(
             "promises",
             [
@@ -117,9 +114,9 @@ def document_of(
                 for p in PROMISES.of(view).values()
             ],
         ),
-        "questions": [*_questions(story)],
+        "questions": [*questions_of(story)],
         **writing.luggage(),
-        "budget": _budget(story),
+        "budget": budget_of(story),
         "left_out": [loss._asdict() for loss in writing.left_out],
     }
     document["how_to_continue"] = [*_how_to_continue(document)]
@@ -181,10 +178,7 @@ class _Writing:
         ]
         pending = [*begun_again, *self.listed("pending", others)]
         carried = [*effects, *in_doubt, *(step for step in pending if step["effect"] in CARRIED)]
-        # The receiver records which numbers it has claimed, so each effect has one number in the whole
-        # document.
-        for number, step in enumerate(carried):
-            step["number"] = number
+        number(carried)
         return {
             "last_step": self._last(done),
             "pending": pending,
@@ -196,6 +190,8 @@ class _Writing:
         left_out = [*self.left_out]
         last = self._step(max(done, key=lambda call: call.outcomes[-1].seq)) if done else None
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
+        if last is not None:
+            last.pop(RECORDED, None)
         return last
 
     def _inherited(self, treatment: str) -> Iterator[dict[str, Any]]:
@@ -204,11 +200,21 @@ class _Writing:
         if fold.handed is None:
             return
         seq, document = self.story.cite(fold.handed.seq), self._document_in(fold.handed)
-        own = [e for e in effects_in(document) if not e.is_in_doubt and e.number not in fold.claimed]
+        known = {entry["idempotency_key"] for entry, _ in self._contents.behind} | self._own_keys()
+        own = [
+            e
+            for e in effects_in(document)
+            if not e.is_in_doubt and e.number not in fold.claimed and (e.idempotency_key or None) not in known
+        ]
         unborn = [e for e in effects_in(document, children=True) if not self._is_born(e.item["child"])]
         for effect in (*own, *unborn):
             if treatment == ("asked" if effect.is_in_doubt else "answered" if effect.is_done else "again"):
                 yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+
+    def _own_keys(self) -> set[str]:
+        """The idempotency keys of the giver's own calls: an effect that one of them has is listed with it."""
+        bodies = [call.body for call in self.story.view.calls.values() if call.seq and call.body]
+        return {str(fields_of(body).get("idempotency_key", "")) for body in bodies}
 
     def _is_born(self, child: str) -> bool:
         return any(child == born or child.startswith(f"{born}/") for born in self._contents.born)
@@ -240,7 +246,7 @@ class _Writing:
     ) -> Iterator[dict[str, Any]]:
         """An effect of another journal, with what is known of it."""
         name = entry["step"]
-        step: dict[str, Any] = {"step": name, "effect": entry["effect"]}
+        step: dict[str, Any] = {"step": name, "effect": entry["effect"], RECORDED: entry["key"]}
         if intent is None or is_hollow(intent):
             self._leave_arguments(name, f"happened in run {entry['run']} (its #{entry['event']})")
             recorded: dict[str, Any] = {}
@@ -308,6 +314,8 @@ class _Writing:
             step["idempotency_key"] = intent["idempotency_key"]
         if intent.get("tool"):
             step["tool"] = True
+        if intent.get("effect") in CARRIED:
+            step[RECORDED] = call.key
         if is_done(call):
             result = {"result_gone": True} if is_gone else self._result(call)
             return {**step, **result, "events": [self.story.cite(call.outcomes[-1].seq)]}
@@ -430,49 +438,6 @@ def _without_number(effect: Effect) -> dict[str, Any]:
 
 def _source(effect: Effect) -> dict[str, Any]:
     return {"run": effect.run, "store": effect.store, "event": effect.event}
-
-
-def _plan(story: Story) -> Iterator[dict[str, Any]]:
-    worked_on = {item for item, _ in work_on_plan(story.view)}
-    for item in planned(PLAN.of(story.view).event):
-        yield {"item": item, "begun": item in worked_on}
-
-
-def _premises(story: Story, kinds: set[str]) -> Iterator[dict[str, Any]]:
-    for premise in PREMISES.of(story.view).values():
-        if premise.kind in kinds:
-            hidden = {"at", "texts"}  # a path here, and the user's source, are not for the taker
-            facts = {name: value for name, value in (premise.facts or {}).items() if name not in hidden}
-            broken = story.broken.get(premise.id)
-            state = "holds" if broken is None else str(fields_of(broken.body).get("verdict", "broken"))
-            yield {
-                "kind": premise.kind,
-                "name": premise.name,
-                "state": state,
-                "facts": facts,
-                "events": [story.cite(premise.seq)],
-            }
-
-
-def _questions(story: Story) -> Iterator[dict[str, Any]]:
-    for question in QUESTIONS.of(story.view).open.values():
-        asked = story.events.get(question.seq)
-        about = None if asked is None else part_of(asked.body, "about")
-        yield {"id": question.id, "text": question.text, "about": about, "events": [story.cite(question.seq)]}
-
-
-def _budget(story: Story) -> dict[str, Any]:
-    view = story.view
-    allowed = fields_of(view.attempts[-1].event.body).get("budget") if view.attempts else None
-    spent: dict[str, float] = {
-        "tokens": BUDGET.of(view).spent.tokens,
-        "cost": BUDGET.of(view).spent.cost,
-        "calls": BUDGET.of(view).spent.calls,
-        "wall_s": round(view.worked_upto_last_s, 3),
-    }
-    limits = {name: value for name, value in (allowed or {}).items() if name in spent}
-    left = {name: max(0, round(value - spent[name], 6)) for name, value in limits.items()}
-    return {"allowed": limits or None, "spent": spent, "left": left or None}
 
 
 def _how_to_continue(document: Mapping[str, Any]) -> Iterator[str]:

@@ -27,7 +27,8 @@ still. Where locks of descriptors do not exist (see ``bytelock``) this module ho
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,8 @@ _OPEN_COUNT: Final = 510
 """SQLite's shared lock on a database, see "File Locking And Concurrency" in its documentation."""
 _INDEX_IN_USE: Final = 128
 """The byte of ``-shm`` that every connection has a read lock on; who finds none empties the file."""
+_CHECKPOINT: Final = 121
+"""The byte of ``-shm`` that a connection locks alone while it folds the WAL into the database."""
 _RECOVERY: Final = 122
 """The byte of ``-shm`` that a connection locks alone while it rebuilds the file from the WAL."""
 _SALT: Final = 32
@@ -130,6 +133,18 @@ class Guard:
     def prevents_recovery(self) -> bool:
         """The same without waiting: whether it could be done."""
         return self._index < 0 or lock_shared(self._index, _RECOVERY, 1)
+
+    @contextmanager
+    def no_checkpoint(self) -> Iterator[None]:
+        """Let no SQLite fold the WAL meanwhile; wait for one that does. OSError, StoreBusy."""
+        if self._index < 0:
+            yield
+            return
+        _wait_for(partial(lock_alone, self._index, _CHECKPOINT, 1), self._database)
+        try:
+            yield
+        finally:
+            unlocker(self._index, _CHECKPOINT)()
 
     @property
     def is_lost(self) -> bool:

@@ -8,7 +8,8 @@ so nothing changes meanwhile.
 
 What was folded must not be among what is lost. SQLite syncs the file only when a checkpoint is complete, and
 counts the pages of one that a reader held up as folded without it. After a failed sync no checkpoint writes
-them again, and the next complete one cuts the WAL that still had them. So ``checkpoint`` syncs them.
+them again, and the next complete one cuts the WAL that still had them. So ``checkpoint`` syncs them, and
+where that fails, ``rewrite_folded`` writes them again.
 """
 
 import os
@@ -25,6 +26,9 @@ _CHUNK_BYTES: Final = 1 << 16
 A longer write silently writes nothing.
 """
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL
+_DATABASE_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB
+_WAL_HEADER_BYTES, _PAGE_SIZE_AT, _FRAME_HEADER_BYTES = 32, 8, 24
+"""See "The WAL File Format" in SQLite's documentation."""
 
 
 def wal_size(database: "StrPath") -> int:
@@ -53,6 +57,40 @@ def rewrite_wal(database: "StrPath") -> None:
         file.xClose()
 
 
+def rewrite_folded(database: "StrPath") -> None:
+    """Make every page that was folded reach the disk, also what a failed sync of the database lost.
+
+    The caller keeps checkpoints away. May raise apsw.Error.
+    """
+    pages, size = _pages_in_wal(database)
+    if not pages:
+        return
+    file = apsw.VFSFile("", os.fspath(database), [_DATABASE_FLAGS, 0])
+    try:
+        end = file.xFileSize()
+        for page in sorted(pages):  # of those that are not folded yet, what the file has now is as good
+            if page * size <= end:
+                file.xWrite(file.xRead(size, (page - 1) * size), (page - 1) * size)
+        file.xSync(apsw.SQLITE_SYNC_FULL)
+    finally:
+        file.xClose()
+
+
+def _pages_in_wal(database: "StrPath") -> tuple[set[int], int]:
+    """The numbers of the pages that the WAL has, outdated frames too, and the size of a page."""
+    length = wal_size(database)
+    if length <= _WAL_HEADER_BYTES:
+        return set(), 0
+    wal = apsw.VFSFile("", f"{database}-wal", [_FLAGS, 0])
+    try:
+        size = int.from_bytes(wal.xRead(4, _PAGE_SIZE_AT), "big")
+        frame = _FRAME_HEADER_BYTES + size
+        starts = range(_WAL_HEADER_BYTES, length - frame + 1, frame)
+        return {int.from_bytes(wal.xRead(4, start), "big") for start in starts} - {0}, size
+    finally:
+        wal.xClose()
+
+
 def checkpoint(connection: apsw.Connection, database: "StrPath", mode: int) -> tuple[int, int]:
     """Fold what can be: the pages of the WAL, and how many are folded and synced. May raise apsw.Error."""
     try:
@@ -67,8 +105,7 @@ def checkpoint(connection: apsw.Connection, database: "StrPath", mode: int) -> t
 
 def _sync(database: "StrPath") -> None:
     # Through SQLite's own file layer: another descriptor of ours would drop its locks when it is closed.
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB
-    file = apsw.VFSFile("", os.fspath(database), [flags, 0])
+    file = apsw.VFSFile("", os.fspath(database), [_DATABASE_FLAGS, 0])
     try:
         file.xSync(apsw.SQLITE_SYNC_FULL)
     finally:
