@@ -26,6 +26,7 @@ SUBJECTS = (
     "resuming",
     "code_changes",
     "encryption",
+    "redaction",
     "models",
     "postgres",
     "postgres_search",

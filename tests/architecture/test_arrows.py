@@ -60,6 +60,7 @@ LAYERS: dict[str, set[str]] = {
         "views",
         "core",
         "clock",
+        "codec.filled_secrets",  # recorded commands, started again
         "codec.secrets",  # everything that is shown is masked
         "stores.encryption_mark",
         "stores.url",

@@ -190,9 +190,11 @@ def test_the_statuses_are_those_that_can_be_seen() -> None:
 
 
 def test_every_limit_is_explained() -> None:
-    """``docs/limits.md`` has each constant of ``limits.py`` with its value, and no other."""
+    """``docs/limits.md`` has each constant of ``limits.py`` once, with its value, and no other."""
     page = (DOCS / "limits.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `([A-Z_]+)` \| ([\d,.]+)(?: s)? \|", page, flags=re.MULTILINE))
+    rows = re.findall(r"^\| `([A-Z_]+)` \| ([\d,.]+)(?: s)? \|", page, flags=re.MULTILINE)
+    told = dict(rows)
+    assert len(told) == len(rows), "each stands once"
     known = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {name: float(text.replace(",", "")) for name, text in told.items()} == known
 

@@ -227,6 +227,17 @@ def test_what_is_shown_of_a_url() -> None:
     assert {told: without_password(told) for told in SHOWN} == SHOWN
 
 
+@pytest.mark.parametrize(
+    "bad",
+    ["sqlite://me:hush@host/x.db", "dynamodb://key:hush@t?region=x", "dynamodb://t?region=x&secret=hush"],
+)
+def test_what_a_refused_url_shows_of_itself(bad: str) -> None:
+    """A password in a place where this store has none. Seen to fail: the problem repeated it."""
+    with pytest.raises(BadUrl) as refused:
+        place_of(bad)
+    assert "hush" not in f"{refused.value} {refused.value.hint} {refused.value.fields}"
+
+
 SHOWN = {
     "postgresql://me:p@host/db": "postgresql://me@host/db",
     "postgresql://me@host:5432/db": "postgresql://me@host:5432/db",
@@ -239,6 +250,9 @@ SHOWN = {
     "postgresql://h/db?password=two words&x": "postgresql://h/db",
     "mysql://me:p/q@host/db": "mysql://me@host/db",
     "sqlite:///a:b@c.db": "sqlite:///a:b@c.db",
+    "sqlite://me:p@host/x.db": "sqlite://me@host/x.db",
+    "dynamodb://agents?session_token=p&region=x": "dynamodb://agents?region=x",
+    "dynamodb://agents?region=x&aws_secret_access_key=p": "dynamodb://agents?region=x",
     "memory://a:b@c": "memory://a:b@c",
     "a:b@c.db": "a:b@c.db",
     "dynamodb://agents?endpoint=http://127.0.0.1:8000": "dynamodb://agents?endpoint=http://127.0.0.1:8000",

@@ -1,5 +1,6 @@
 """The kit itself, as a user has it: it strikes where it says, and a program that is not crash-proof does not pass."""
 
+import importlib
 import signal
 import subprocess
 import sys
@@ -169,7 +170,9 @@ def test_a_case_by_hand(crash_matrix: CrashMatrix, tmp_path: Path, start: Start,
 def test_a_program_that_stays_in_doubt_does_not_pass(crash_matrix: CrashMatrix, tmp_path: Path) -> None:
     """A once effect without a verifier, and nobody to ask: the matrix says where it was killed and what it printed."""
     text = AGENT.replace("step", "once")
-    with pytest.raises(AssertionError, match=r"(?s)SIGKILL .* port call .*did not recover.*StepInDoubt"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)SIGKILL .* port call .*did not recover, and settle= is.*StepInDoubt"
+    ):
         crash_matrix.walk(script(tmp_path, text), start="fork")
 
 
@@ -207,3 +210,33 @@ def test_the_plugin_costs_nothing() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert printed.stdout.strip() == "[]"
+
+
+BANK = """
+import holdfast
+from pathlib import Path
+
+def is_paid(amount, idempotency_key):
+    paid = Path("paid.txt").read_text() if Path("paid.txt").exists() else ""
+    return holdfast.Done("ok") if idempotency_key in paid else holdfast.NotDone()
+
+@holdfast.tool(effect="once", verify=is_paid, settle_s=0)
+def pay(amount: int, *, idempotency_key: str = holdfast.KEY) -> str:
+    with open("paid.txt", "a") as bank:
+        bank.write(f"{idempotency_key} {amount}\\n")
+    return "ok"
+
+@holdfast.agent("payer")
+def payer(order: str) -> str:
+    return pay(len(order))
+"""
+
+
+def test_lines_with_idempotency_keys_are_counted(
+    crash_matrix: CrashMatrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys of each case are others: its run is another one. Seen to fail: the first kill was told as an effect lost."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "payer_of_keys.py").write_text(BANK)
+    payer = importlib.import_module("payer_of_keys").payer
+    assert crash_matrix(payer, "order-1", effects="paid.txt", start="fork", every=3).kills > 3

@@ -1,7 +1,7 @@
 """docs/guarantees.md is what its sources say, and they name only what there is.
 
 Planted: a count changed in a result, a sentence changed on the page, a trial that names a test file which was moved, a
-result of a target that the Makefile does not have, a promise that the tour words in another way.
+result of a target that the Makefile does not have, a promise that the tour words in another way, a row that is there twice.
 """
 
 import re
@@ -28,6 +28,8 @@ def test_a_promise_names_what_there_is(promise: Promise) -> None:
     """Each trial is a test file, a folder with tests or a target; a promise without a gap has not been thought through."""
     assert promise.trials
     assert promise.not_covered
+    places = [where for where, _ in promise.trials]
+    assert len({*places}) == len(places), "one row for each"
     for where, _ in promise.trials:
         if where.startswith("make "):
             assert where.removeprefix("make ") in TARGETS, where

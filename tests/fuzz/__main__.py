@@ -60,6 +60,8 @@ def _all(surfaces: list[str], engine: str, given: argparse.Namespace) -> int:
     directory = given.kept / "findings"
     for surface in surfaces:
         before = set(directory.glob(f"{surface}-*")) if directory.exists() else set()
+        counted = directory / f"{surface}.count"
+        counted.unlink(missing_ok=True)  # that of an earlier run
         command = [
             sys.executable,
             "-W",
@@ -76,11 +78,11 @@ def _all(surfaces: list[str], engine: str, given: argparse.Namespace) -> int:
             told.seek(0)
             said = told.read().decode("utf-8", "replace")
         new = set(directory.glob(f"{surface}-*")) - before
-        if process.returncode and not new:
+        executions = int(counted.read_text()) if counted.exists() else 0
+        if (process.returncode or not executions) and not new:
             print(f"{surface}: ended with {process.returncode}\n{said[-2000:]}")
             found += 1
         found += len(new)
-        executions = int((directory / f"{surface}.count").read_text())
         counts[surface] = executions
         print(
             f"{surface}: {executions:,} inputs, {len(new)} found, corpus of {len(inputs_of(surface))}",

@@ -83,6 +83,8 @@ def main() -> int:
             if len(failed) == 1:
                 script, text = shortened(seed, given.plant)
                 print(f"in {len(script.lines)} lines: {text}\n{script}", flush=True)
+                plant = f" --plant {given.plant}" if given.plant else ""
+                print(f"again: python -m tests.simulator --seeds {seed}{plant}", flush=True)
     times = os.times()  # with those of the jobs, which have ended
     passed_s = times.user + times.system + times.children_user + times.children_system - began
     counts = {what: number for what, number in sorted(total.items()) if not what.startswith("end ")}

@@ -15,7 +15,7 @@ from orjson import dumps, loads
 
 from holdfast._version import __version__
 from holdfast.adapters.shared import journaled_calls
-from holdfast.codec.secrets import mask
+from holdfast.codec.secrets import mask, masked_data
 from holdfast.core.llm.request_shapes import model_in
 from holdfast.engine.llm.model_call import ModelWork
 from holdfast.engine.llm.stream_journal import StreamWork
@@ -99,14 +99,16 @@ class Attempt:
         agent = beginning.agent or beginning.run
         before = _span_context(beginning.before.get("traceparent"))
         self._span = tracing.tracer.start_span(
-            f"invoke_agent {agent}",
+            mask(f"invoke_agent {agent}"),
             kind=SpanKind.INTERNAL,
-            attributes={
-                **self._common,
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": agent,
-                "holdfast.attempt": beginning.number,
-            },
+            attributes=masked_data(
+                {
+                    **self._common,
+                    "gen_ai.operation.name": "invoke_agent",
+                    "gen_ai.agent.name": agent,
+                    "holdfast.attempt": beginning.number,
+                }
+            ),
             links=[] if before is None else [Link(before, {"holdfast.attempt": beginning.number - 1})],
         )
         self._current = trace.set_span_in_context(self._span)
@@ -171,10 +173,10 @@ class Attempt:
         is_known = trace.get_current_span().get_span_context().is_valid
         name, kind, attributes = _described(asked, work)
         return self._tracing.tracer.start_span(
-            name,
+            mask(name),
             context=None if is_known else self._current,
             kind=kind,
-            attributes={**self._common, **attributes, "holdfast.step.name": asked.name},
+            attributes=masked_data({**self._common, **attributes, "holdfast.step.name": asked.name}),
         )
 
 
@@ -212,7 +214,9 @@ class Call:
         if content and "value" in body:
             name = "gen_ai.output.messages" if self._is_model else "gen_ai.tool.call.result"
             told[name] = mask(dumps(shown(body["value"])).decode())
-        self.span.set_attributes({name: value for name, value in told.items() if value is not None})
+        self.span.set_attributes(
+            masked_data({name: value for name, value in told.items() if value is not None})
+        )
 
     def tell_input(self, work: Work) -> None:
         """The request."""

@@ -19,7 +19,7 @@ from holdfast.codec.values import decode_tree, encode_tree
 from holdfast.errors import ReplayedFailure
 from holdfast.limits import APPEND_SIZE_BYTES_MAX, TRACEBACK_CHARS_MAX
 from holdfast.model.explained_error import Explained
-from holdfast.model.markers import KNOWN
+from holdfast.model.markers import KNOWN, SHAPES
 
 Record = dict[str, Any]
 
@@ -137,7 +137,7 @@ class _Writer:
 
     def _keep(self, into: Record, name: str, part: object, lost: list[str]) -> None:
         try:
-            tree = encode_tree(part, what=name)
+            tree = _without_shapes(encode_tree(part, what=name))
             size = len(orjson.dumps(tree))
         except Exception:  # noqa: BLE001  NotStorable, or whatever a strange object raises when looked at
             lost.append(name)
@@ -152,11 +152,20 @@ class _Writer:
 def _text(value: object) -> str:
     """Text that UTF-8 can encode, as a plain str even if it was a subclass; with masks for secrets."""
     text = str(value).encode("utf-8", "backslashreplace").decode()
-    if not KNOWN:
+    if not KNOWN and not SHAPES:
         return text
-    from holdfast.codec.secrets import mask_known
+    from holdfast.codec.secrets import masked_text
 
-    return mask_known(text)
+    return str(masked_text(text))
+
+
+def _without_shapes(tree: Any) -> Any:
+    """Data without the keys that are not known: a service repeats the key that it refuses."""
+    if not SHAPES:
+        return tree
+    from holdfast.codec.secrets import without_shapes
+
+    return without_shapes(tree)
 
 
 def _args(exc: BaseException) -> tuple[Any, ...]:

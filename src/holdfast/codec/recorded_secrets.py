@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.codec.secrets import hide_tree, mask_known, masked, split, split_bytes
+from holdfast.codec.secrets import hide_tree, mask_known, masked, other_forms, split, split_bytes
 
 _DATA: Final = frozenset({"args", "state"})
 """The parts of a recorded failure that are data of the program; the others are text for people."""
@@ -24,7 +24,7 @@ _TAGGED: Final = (b'"bytes"', b'"bytearray"', b'"str"')
 
 def written_forms(value: str) -> tuple[bytes, ...]:
     """The bytes that show that a record may have the value in clear: as JSON writes it, alone and nested."""
-    found, texts = [], [value, repr(value)[1:-1]]
+    found, texts = [], [value, *other_forms(value)]
     for text in texts:
         nested = text
         for _ in range(4):  # a body in a view, with the arguments of a tool, which are JSON, too

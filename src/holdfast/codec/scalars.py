@@ -73,7 +73,7 @@ def _split(value: Any) -> list[Any] | None:
 
 
 def _refilled(parts: list[Any]) -> str:
-    from holdfast.codec.secrets import refill
+    from holdfast.codec.filled_secrets import refill
 
     return refill(parts)
 

@@ -1,7 +1,7 @@
 """The secrets that this process knows, and the one place that keeps their values out of what is written.
 
-``hide`` puts references into written JSON, ``mask`` puts masks into text, ``refill`` reads a reference. What
-a value is written as, and what text it appears in, other modules know.
+``hide`` puts references into written JSON, ``mask`` puts masks into text, ``filled_secrets`` reads
+references. What a value is written as, and what text it appears in, other modules know.
 
 Invariants: after ``hide`` and after ``mask`` no value of a known secret is in the result, in clear or as JSON
 escapes it; ``KNOWN`` is empty where no secret is known, and then nothing is searched, nor this module loaded.
@@ -11,25 +11,35 @@ Values are never part of an error, a ``repr`` or a log line.
 import os
 import re
 import threading
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import orjson
 
-from holdfast.errors import BadOption, Misuse, SecretMissing
+from holdfast.errors import BadOption, Misuse
 from holdfast.limits import SECRETS_DECLARED_MAX
-from holdfast.model.markers import KNOWN, LINEAGE, SHAPES
+from holdfast.model.markers import KNOWN, LINEAGE, MASKS, SHAPES
 from holdfast.model.secret_text import TAG, mask_of
-from holdfast.model.token_shapes import is_credential, may_have_shape, names_a_credential, shapes_in
+from holdfast.model.token_shapes import (
+    is_credential,
+    may_have_shape,
+    names_a_credential,
+    names_a_place,
+    password_in,
+    shapes_in,
+)
 
 POLICY: Final = "HOLDFAST_SECRETS"
 NOT_SECRET: Final = "HOLDFAST_NOT_SECRET"  # noqa: S105 - the name of a variable
 POLICIES: Final = ("warn", "refuse", "keep")
 VALUE_CHARS_MIN: Final = 4
 """A shorter value would be found in every second word."""
-_NAME: Final = r"[A-Za-z0-9_.-]{1,100}"
+NAME: Final = r"[A-Za-z0-9_.-]{1,100}"
+_WORD_CHARS_MAX: Final = 16
+_HASH_CHARS_MIN: Final = 8
+_HEXDIGITS: Final = "0123456789abcdef"
+_HEX: Final = frozenset(_HEXDIGITS)
 
 _registered: Final[dict[str, str]] = {}
 _environment: Final[dict[str, str]] = {}
@@ -40,9 +50,30 @@ _erased: Final[dict[str, str]] = {}
 _names: Final[dict[str, str]] = {}
 """Value to name, of the registered and those of the environment."""
 _pattern: "re.Pattern[str] | None" = None
+
+
+def _as_ascii(value: str) -> str:
+    from json import dumps  # as the standard library writes it: only for values that are not ASCII
+
+    return value if value.isascii() else dumps(value)[1:-1]
+
+
+def _in_url(value: str, safe: str = "", blank: str = "%20") -> str:
+    if _UNRESERVED.fullmatch(value):
+        return value
+    from urllib.parse import quote  # only for values that a URL changes
+
+    return quote(value, safe=safe).replace("%20", blank)
+
+
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 _FORMS: Final[dict[str, Callable[[str], str]]] = {
     "json": lambda value: orjson.dumps(value).decode()[1:-1],
+    "ascii": _as_ascii,
     "repr": lambda value: repr(value)[1:-1],
+    "url": _in_url,
+    "path": lambda value: _in_url(value, safe="/"),
+    "form": lambda value: _in_url(value, blank="+"),
 }
 _forms: Final[dict[str, tuple[str, str]]] = {}
 """How else a value is written inside a text, to the value and the name of the form."""
@@ -67,7 +98,7 @@ def secret(value: str, *, name: str) -> str:
 
 
 def _check(value: str, name: str) -> None:
-    if re.fullmatch(_NAME, name) is None:
+    if re.fullmatch(NAME, name) is None:
         raise Misuse(
             problem=f"{name!r} cannot be the name of a secret",
             advice="use letters, digits, _ . and -, at most 100 of them",
@@ -90,6 +121,10 @@ def know_environment(environment: Mapping[str, str] | None = None) -> None:
         for name in sorted(filter(names_a_credential, source))
         if name not in ignored and is_credential(source[name]) and _is_writable(source[name])
     }
+    for name in sorted(filter(names_a_place, source)):
+        password = password_in(source[name])
+        if name not in ignored and is_credential(password) and _is_writable(password):
+            found[f"{name}.password"] = password
     if found != _environment or policy != _policy:
         with _changing:
             _policy = policy
@@ -169,7 +204,7 @@ def _rebuild() -> None:
     values = [
         *_names, *(one for one in _declared if one not in _names and len(one) >= VALUE_CHARS_MIN)
     ]  # fmt: skip
-    # A value with quotes or backslashes looks different inside a JSON text, and inside a ``repr``.
+    # A value with quotes, umlauts or an @ looks different inside a JSON text, a ``repr`` and a URL.
     _forms.clear()
     for value in tuple(values):
         for form, write in _FORMS.items():
@@ -179,9 +214,15 @@ def _rebuild() -> None:
                 values.append(written)
     values.sort(key=lambda one: (-len(one), one))
     _pattern = re.compile("|".join(map(re.escape, values))) if values else None
+    MASKS[:] = [mask_known] if values else []
     KNOWN[:] = [orjson.dumps(value)[1:-1] for value in values]
     # Without a known secret only a program that asks for it pays for the search.
     SHAPES[:] = [_policy or "warn"] if (_policy or values) and _policy != "keep" else []
+
+
+def other_forms(value: str) -> list[str]:
+    """How else a value is written inside of other texts."""
+    return [written for write in _FORMS.values() if (written := write(value)) != value]
 
 
 def _name_of(value: str) -> str:
@@ -225,13 +266,53 @@ def mask_json(data: bytes) -> bytes:
     return orjson.dumps(masked(orjson.loads(data))) if KNOWN and has_known(data) else data
 
 
-def masked(content: Any) -> Any:
-    """Plain data with masks in its texts and keys."""
+def masked(content: Any, name: str = "") -> Any:
+    """Fields and texts of a record with masks in them. Holdfast's own words and hashes stay.
+
+    A secret may be a word or a number, such as ``done`` or ``1234``: in a hash, or as the name of a field, it
+    is none. Values of the program are no such texts: ``hide`` has put references into them before.
+    """
     if isinstance(content, str):
-        return mask_known(content)
+        if _pattern is None or (name in _WORDS and _is_word(content)):
+            return content
+        return _pattern.sub(
+            lambda found: found[0] if _is_in_hash(found) else mask_of(_name_of(found[0])), content
+        )
     if isinstance(content, dict):
-        return {masked(name): masked(part) for name, part in content.items()}
-    return [masked(part) for part in content] if isinstance(content, (list, tuple)) else content
+        return {_masked_key(one): masked(part, one) for one, part in content.items()}
+    return [masked(part, name) for part in content] if isinstance(content, (list, tuple)) else content
+
+
+_WORDS: Final = frozenset(
+    {
+        "$", "act", "effect", "effects", "for", "how", "in_doubt", "is", "kind", "level", "pattern", "policy",
+        "proof", "side", "state", "status", "type", "verdict", "via",
+    }
+)  # fmt: skip
+"""The names of fields that have one of Holdfast's own words."""
+
+
+def _masked_key(name: Any) -> Any:
+    return name if type(name) is not str or _is_word(name) else mask_known(name)
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text may be a word of Holdfast's own: a name of a field, or one of few values that it has."""
+    return (
+        len(text) <= _WORD_CHARS_MAX and text.isascii() and text.islower() and text.replace("_", "").isalpha()
+    )
+
+
+def _is_in_hash(found: "re.Match[str]") -> bool:
+    """Whether it is a few digits inside of a longer hexadecimal number: so an address or a key has them."""
+    text, start, end = found.string, found.start(), found.end()
+    if end - start >= _HASH_CHARS_MIN or not _HEX.issuperset(found[0]):
+        return False
+    first, last = max(0, start - _HASH_CHARS_MIN), end + _HASH_CHARS_MIN
+    before, after = text[first:start], text[end:last]
+    before = before[len(before.rstrip(_HEXDIGITS)) :]
+    after = after[: len(after) - len(after.lstrip(_HEXDIGITS))]
+    return len(before) + end - start + len(after) >= _HASH_CHARS_MIN
 
 
 def mask_known(text: str) -> str:
@@ -240,9 +321,33 @@ def mask_known(text: str) -> str:
     return text if pattern is None else pattern.sub(lambda found: mask_of(_name_of(found[0])), text)
 
 
+def masked_text(content: Any) -> Any:
+    """A text for people and models, or data with such texts, as it is recorded.
+
+    What has the shape of a token is masked too, unless ``HOLDFAST_SECRETS=keep``.
+    """
+    if isinstance(content, str):
+        return mask(content) if SHAPES else mask_known(content)
+    if isinstance(content, dict):
+        return {_masked_key(name): masked_text(part) for name, part in content.items()}
+    return [masked_text(part) for part in content] if isinstance(content, (list, tuple)) else content
+
+
+def without_shapes(content: Any) -> Any:
+    """Data with masks in place of what has the shape of a token."""
+    if isinstance(content, str):
+        return _mask_shapes(content)
+    if isinstance(content, dict):
+        return {name: part if name in _OURS else without_shapes(part) for name, part in content.items()}
+    return [without_shapes(part) for part in content] if isinstance(content, (list, tuple)) else content
+
+
 def mask(text: str) -> str:
     """The text for people and models: masks for known secrets, and for what has the shape of a token."""
-    text = mask_known(text)
+    return _mask_shapes(mask_known(text))
+
+
+def _mask_shapes(text: str) -> str:
     at, pieces = 0, []
     for start, end, begins in shapes_in(text):
         pieces += [text[at:start], mask_of(f"{begins}…")]
@@ -308,7 +413,7 @@ def with_masked_ends(content: Any) -> Any:
 def _unfinished(text: str) -> tuple[int, str]:
     """How many characters at the end of a text may be the beginning of a secret, and of which."""
     found = (0, "")
-    for value in (*_names, *_declared):
+    for value in (*_names, *_declared, *_forms):
         for size in range(min(len(value) - 1, len(text)), found[0], -1):
             if text.endswith(value[:size]):
                 found = (size, value)
@@ -352,9 +457,6 @@ def _by_item(item: Any) -> bytes:
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
-_REFERRED: Final = b'":["'
-_MASKED: Final = b"<secret "
-_MASKS: Final = re.compile(f"<secret ({_NAME})>")
 _OURS: Final = frozenset({"$", "type"})
 _UNORDERED: Final[dict[str, Callable[[Any], bytes]]] = {
     "set": _by_item, "frozenset": _by_item, "dict": _by_key, "defaultdict": _by_key, "counter": _by_key,
@@ -365,26 +467,13 @@ _UNORDERED: Final[dict[str, Callable[[Any], bytes]]] = {
 
 
 def find_shape(data: bytes) -> str:
-    """How the first token begins that written JSON has, and that is no known secret; empty if there is none.
-
-    A store that encrypts seals them: that is decided where this is asked.
-    """
+    """How the first token begins that written JSON has, and that is no known secret; empty if none."""
     if not may_have_shape(data):
         return ""
     return next((begins for _, _, begins in shapes_in(data.decode("utf-8", "replace"))), "")
 
 
 # -- read ----------------------------------------------------------------------------------------------------
-
-
-def refill(parts: Iterable[Any]) -> str:
-    """The text of a reference. SecretMissing names the secret that this process does not have."""
-    return "".join(_value_of(str(one)) if number % 2 else str(one) for number, one in enumerate(parts))
-
-
-def filled(words: Sequence[str], hidden: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of a recorded command; ``hidden`` has those with secrets, by their place. SecretMissing."""
-    return tuple(refill(hidden[str(at)]) if str(at) in hidden else word for at, word in enumerate(words))
 
 
 def find_value(name: str) -> str | None:
@@ -400,78 +489,3 @@ def find_value(name: str) -> str | None:
         # Any variable that may have a credential, even one that no longer looks like it.
         found = _environment.get(name) or (os.environ.get(name) if names_a_credential(name) else None)
     return found
-
-
-def in_clear(data: bytes) -> bytes | None:
-    """What identified a call before the secrets in it were known; None if it has none."""
-    if _MASKED not in data and _REFERRED not in data:
-        return None
-    try:
-        tree = orjson.loads(data)
-        made = clear_tree(tree)
-    except orjson.JSONDecodeError:
-        return None
-    # Sorted if it was: a key may stand in another place than its reference.
-    is_sorted = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS) == data
-    return None if made is None else orjson.dumps(made, option=orjson.OPT_SORT_KEYS if is_sorted else 0)
-
-
-def clear_tree(tree: Any) -> Any:
-    """A tree with the values of its references and masks; None if it has none, or one is not there."""
-    try:
-        made = unmasked(revealed(tree))
-    except SecretMissing:
-        return None
-    return None if made == tree else made
-
-
-def revealed(tree: Any) -> Any:
-    """A tree with the values of its references, for the program that recorded it. SecretMissing."""
-    if type(tree) is list:
-        return [revealed(part) for part in tree]
-    if type(tree) is not dict:
-        return tree
-    kind, content = tree.get("$"), tree.get("v")
-    if kind == TAG:
-        return refill(tree["v"])
-    if kind in {"bytes", "bytearray"} and type(content) is list:
-        return {**tree, "v": _joined_bytes(content)}
-    if kind == "dict" and type(content) is list:
-        return _plain_dict(tree, [revealed(pair) for pair in content])
-    return {name: revealed(part) for name, part in tree.items()}
-
-
-def _plain_dict(tree: dict[str, Any], pairs: list[Any]) -> dict[str, Any]:
-    """A dict that has only a tag because a secret is one of its keys."""
-    is_plain = all(type(key) is str and key != "$" for key, _ in pairs)
-    return dict(pairs) if is_plain else {**tree, "v": pairs}
-
-
-def _joined_bytes(parts: Sequence[str]) -> str:
-    pieces = (
-        _value_of(one).encode("utf-8", "surrogateescape") if number % 2 else b64decode(one)
-        for number, one in enumerate(parts)
-    )
-    return b64encode(b"".join(pieces)).decode()
-
-
-def unmasked(tree: Any) -> Any:
-    """Plain data with values in place of masks. Only to find what was recorded in clear."""
-    if type(tree) is str:
-        return (
-            _MASKS.sub(lambda found: find_value(found[1]) or found[0], tree) if "<secret " in tree else tree
-        )
-    if type(tree) is list:
-        return [unmasked(part) for part in tree]
-    return {unmasked(name): unmasked(part) for name, part in tree.items()} if type(tree) is dict else tree
-
-
-def _value_of(name: str) -> str:
-    found = find_value(name)
-    if found is not None:
-        return found
-    if "~" not in name:
-        raise SecretMissing(name=name.partition("|")[0])  # which says how to set it
-    parameter = name.partition("~")[0]
-    advice = f"it was given as the argument {parameter!r} of a call: make that call before this"
-    raise SecretMissing(name=name, advice=advice)

@@ -67,7 +67,7 @@ _NESTS: Final = frozenset({list, dict})
 
 
 def _read_secrets(fields: Fields) -> str:
-    from holdfast.codec.secrets import refill  # late: most values have none
+    from holdfast.codec.filled_secrets import refill  # late: most values have none
 
     return refill(fields["v"])
 

@@ -29,6 +29,8 @@ KNOWN: Final[list[bytes]] = []
 
 The one test on the way of every value. It is here so that a process without secrets loads nothing for them.
 """
+MASKS: Final[list[Callable[[str], str]]] = []
+"""Puts masks into a text, where a secret is known: for errors, which every layer makes."""
 LINEAGE: Final[ContextVar[str]] = ContextVar("holdfast_lineage", default="")
 """The lineage of the run that is at work here: declared secrets have a name of their own in each."""
 SHAPES: Final[list[str]] = []

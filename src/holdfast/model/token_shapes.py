@@ -82,6 +82,22 @@ def names_a_credential(name: str) -> bool:
     return name not in _NO_SECRETS and re.search(_NAME, name, re.IGNORECASE) is not None
 
 
+@cache
+def names_a_place(name: str) -> bool:
+    """Whether a variable of this name has an address, which may have a password in it."""
+    return name.upper().endswith(("URL", "URI", "DSN"))
+
+
+def password_in(url: str) -> str:
+    """The password that an address has, as it is; empty if there is none."""
+    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^:/?#@]*:([^/?#]+)@", url)
+    if found is None:
+        return ""
+    from urllib.parse import unquote
+
+    return unquote(found[1])
+
+
 def is_credential(value: str) -> bool:
     """Whether the value of such a variable is one: long and mixed enough to be no word, number or path."""
     if len(value) < VALUE_CHARS_MIN or value.startswith(_PLACES):

@@ -42,6 +42,8 @@ class MemoryStore:
     Implements ``StorePort``; "durable" here means until the process ends.
     """
 
+    is_sealed: Final = False
+
     def __init__(self, name: str = "") -> None:
         self._name: Final = name
         self._pid: Final = os.getpid()

@@ -52,6 +52,11 @@ class StorePort(Protocol):
         """
         ...
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether what it is given is encrypted before it is stored."""
+        ...
+
     # -- runs ------------------------------------------------------------------------------------------------
 
     def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:

@@ -36,7 +36,9 @@ _ENCODE: Final = (
 )
 # As texts: a path needs none of them, and each would take 0.1 ms to compile.
 _USERINFO: Final = r"(?s::.*@)"
-_PASSWORD_OPTION: Final = r"(?s:(?:(?<=\?)|&)(?:ssl)?password=.*?(?=&[A-Za-z_]+=|$))"  # noqa: S105 - a pattern
+_PASSWORD_OPTION: Final = (
+    r"(?s:(?:(?<=\?)|&)(?:(?:ssl)?password|[a-z_]*(?:secret|token)[a-z_]*)=.*?(?=&[A-Za-z_]+=|$))"  # noqa: S105 - a pattern
+)
 _SCHEME: Final = r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^?#]*)(?:\?(?P<query>[^#]*))?"
 
 
@@ -267,7 +269,7 @@ def without_password(url: str) -> str:
     ambiguous: everything up to the last ``@`` is removed. A path has no password.
     """
     scheme, _, rest = url.partition("://")
-    if not rest or scheme.lower() in {"sqlite", "memory"}:
+    if not rest or scheme.lower() == "memory" or (scheme.lower() == "sqlite" and rest.startswith("/")):
         return url
     rest = re.sub(_PASSWORD_OPTION, "", re.sub(_USERINFO, "@", rest, count=1))
     where, _, options = rest.partition("?")
@@ -276,7 +278,9 @@ def without_password(url: str) -> str:
 
 def _path_in(url: str, rest: str) -> str:
     if not rest.startswith("/"):
-        raise BadUrl(url=url, problem=f"names a host ({rest!r}); a path follows three slashes")
+        shown = without_password(url)
+        host = shown.partition("://")[2]
+        raise BadUrl(url=shown, problem=f"names a host ({host!r}); a path follows three slashes")
     from urllib.parse import unquote
 
     return unquote(rest[1:])

@@ -50,6 +50,10 @@ class Relay:
         return self.port.owner
 
     @property
+    def is_sealed(self) -> bool:
+        return self.port.is_sealed
+
+    @property
     def owned_by(self) -> str | None:
         return self.port.owned_by
 

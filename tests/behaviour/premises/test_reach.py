@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -207,6 +208,18 @@ def test_a_function_is_read_once_in_a_process(shop: Shop, monkeypatch: pytest.Mo
     shop.run = "other"
     shop.attempt(lambda *_: None)
     assert (first, len(calls)) == (6, 6)
+
+
+@pytest.mark.parametrize(("more", "kept"), [(-1, ["m.f", "m.g"]), (0, ["m.f"]), (1, ["m.g"])])
+def test_the_edge_of_the_source_that_is_kept(more: int, kept: list[str]) -> None:
+    """As much as the bound is kept; what does not fit is left out, and what is shorter still is not.
+
+    Planted: no bound. The test below noticed nothing, because its program is short.
+    """
+    walk = reach._Walk(None)  # type: ignore[arg-type]  # it reads nothing here
+    for name, text in (("f", "x" * (limits.PREMISE_TEXT_CHARS_MAX + more)), ("g", "y")):
+        walk._keep(reach._Unit(SimpleNamespace(name="m"), name, ()), text)  # type: ignore[arg-type]
+    assert list(walk._texts) == kept
 
 
 def test_the_source_that_is_kept_is_bounded(shop: Shop) -> None:

@@ -2,7 +2,7 @@
 
 A table of outlets. Each is given two runs into which a secret was put in every way that a program has: one of before it
 was known, one of since. Seen to fail: the lines of a planned pause (their command had it), handoff
-documents of runs that were recorded in clear, and the inspector's JSON.
+documents of runs that were recorded in clear, the inspector's JSON, and names of models in spans.
 """
 
 import asyncio
@@ -53,6 +53,7 @@ def fill(store: holdfast.Store, name: str, secret: str, directory: Path) -> None
             lambda _: {"content": secret},
             {"extra_body": {"k": secret}, "extra_headers": {"x": secret}},
         )
+        run.model(f"ask {secret}", lambda _: {"model": secret}, {"model": secret, "messages": []})
         "".join(run.stream("say", lambda _: iter([secret[:5], secret[5:]]), {"messages": []}))
         run.think(f"use {secret}")
         run.plan([f"use {secret}"])

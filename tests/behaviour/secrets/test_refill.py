@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,42 @@ def test_a_secret_inside_json_or_a_repr_is_hidden_and_comes_back_so(secret: str,
             raise RuntimeError
     assert places(secret, tmp_path) == []
     assert json.dumps(secret)[1:-1].encode() not in (tmp_path / "s.db-wal").read_bytes()
+
+
+ACTS: dict[str, Callable[[holdfast.Run, str], Any]] = {
+    "result": lambda run, card: run.step("s", lambda: card),
+    "closure": lambda run, card: run.step("s", lambda: len(card)),
+    "state": lambda run, card: run.checkpoint({"card": card}),
+    "message": lambda run, card: run.messages.append({"role": "user", "content": card}),
+    "decision": lambda run, card: run.decide("pay", because=card),
+    "fact": lambda run, card: run.remember("the card", value={"card": card}),
+    "question": lambda run, card: run.ask("this card?", about={"card": card}, wait_s=0),
+    "request": lambda run, card: run.model("m", lambda _: "ok", {"card": card}),
+    "stream": lambda run, card: "".join(run.stream("m", lambda _: iter(["ok"]), {"card": card})),
+    "end": lambda run, card: run.finish({"card": card}),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_of_two_runs_in_one_process_each_names_a_declared_secret_in_its_own_way(
+    act: str, no_secret: None, tmp_path: Path
+) -> None:
+    """Whatever is written, and whichever run was used last.
+
+    Seen to fail: the end of a run, its facts, questions and decisions had the name of the run that was used last.
+    """
+    store = holdfast.store(tmp_path / "s.db")
+    first, other = (holdfast.run(name, store=store).open() for name in ("a", "b"))
+    for run in (first, other):
+        run.options(secrets="token").step("pay", pay, 5, "Tok-aaaa-1111")
+    with suppress(holdfast.StopSignal):
+        ACTS[act](first, "Tok-aaaa-1111")
+    names = secrets._declared["Tok-aaaa-1111"]
+    assert len(names) == 2
+    (foreign,) = (name for lineage, name in names.items() if lineage == other._held.lineage)
+    assert [event.kind for event in store.events("a") if foreign.encode() in event.body] == []
+    for run in (first, other):
+        run.close()
 
 
 def test_a_declared_secret_belongs_to_the_run_that_records_it(no_secret: None, tmp_path: Path) -> None:

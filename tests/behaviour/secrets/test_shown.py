@@ -11,7 +11,7 @@ from tests.support.known_secrets import NAME, places
 import holdfast
 from holdfast.cli.app import app
 from holdfast.cli.relaunch import launch_of
-from holdfast.codec.secrets import filled
+from holdfast.codec.filled_secrets import filled
 from holdfast.engine.journal import inbox
 from holdfast.mcp.replies import refusal
 from holdfast.model.event_fields import contents_of

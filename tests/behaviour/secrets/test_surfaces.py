@@ -153,6 +153,9 @@ SURFACES: dict[str, Callable[[holdfast.Run, str], Any]] = {
     "model calls": lambda run, secret: run.model(
         "m", lambda _: {"text": secret}, {"extra_body": {"k": secret}}
     ),
+    "messages to models": lambda run, secret: run.model(
+        "m", lambda _: {"text": "ok"}, {"messages": [{"role": "user", "content": secret}]}
+    ),
     "streams": streamed,
     "broken streams": streamed_halfway,
     "threads": threaded,
@@ -189,6 +192,16 @@ def test_a_secret_reaches_no_file(surface: str, secret: str, tmp_path: Path, cap
     shown(store, secret, tmp_path)
     assert places(secret, tmp_path, store=port_of(store)) == []
     assert secret not in caplog.text
+
+
+@pytest.mark.parametrize("before", [80, 84, 88, 92])
+def test_a_message_is_masked_before_its_line_is_cut(before: int, secret: str, tmp_path: Path) -> None:
+    """The intent of a model call has the last message in 100 characters. Seen to fail: half a secret was left."""
+    asked = {"messages": [{"role": "user", "content": "x" * before + secret}]}
+    with holdfast.run("r", store=tmp_path / "s.db") as run:
+        run.model("m", lambda _: {"text": "ok"}, asked)
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert secret[:4].encode() not in data
 
 
 def shown(store: holdfast.Store, secret: str, tmp_path: Path) -> None:

@@ -3,16 +3,16 @@
 from typing import Final
 from urllib.parse import unquote
 
-from holdfast.core.journal.names import check_run_id
-
 PREFIX: Final = "langgraph/"
 _SIGNS: Final = frozenset("%@#/")
 """``/`` separates a run and its child, and a thread has no parent."""
 
 
 def run_of(thread_id: object) -> str:
-    """The run of a thread. Raises BadName if it is empty or too long."""
-    return check_run_id(PREFIX + escaped(str(thread_id)))
+    """The run of a thread. Raises BadName if it is empty or too long, or has a secret in it."""
+    from holdfast.engine.run.inputs import usable_id  # late: naming the saver loads no engine
+
+    return usable_id(PREFIX + escaped(str(thread_id)))
 
 
 def thread_of(run: str) -> str:

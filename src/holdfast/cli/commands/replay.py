@@ -15,7 +15,7 @@ from holdfast.cli.options import PlaceArgument, child_url, common_options, open_
 from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Facts, Gap, Lines, Span
 from holdfast.cli.relaunch import launch_of, trusted
-from holdfast.codec.secrets import filled
+from holdfast.codec.filled_secrets import filled
 from holdfast.model.event_fields import contents_of
 from holdfast.model.replay import ENVIRONMENT, Replayed
 from holdfast.views.json_shape import as_plain

@@ -40,7 +40,7 @@ from holdfast.cli.output.picker import Choice, can_pick, pick
 from holdfast.cli.output.show_blocks import stopped_blocks
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.cli.relaunch import launch_of, trusted, words
-from holdfast.codec.secrets import filled
+from holdfast.codec.filled_secrets import filled
 from holdfast.core.journal.fold import fold
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
 from holdfast.core.text.times import ago, moment

@@ -5,7 +5,7 @@ Ollama's chats, Bedrock's Converse, and messages made of parts. Of other shapes 
 invents nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from holdfast.core.llm.message_shapes import message_line, role_of
@@ -18,8 +18,11 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 
 
-def summary(request: Any, identity: str) -> dict[str, Any]:
-    """What an intent records of a request: the number of messages, the last one, and its identity."""
+def summary(request: Any, identity: str, as_text: Callable[[Any], Any] = lambda one: one) -> dict[str, Any]:
+    """What an intent records of a request: the number of messages, the last one, and its identity.
+
+    ``as_text`` takes out of a message what no text for people may have.
+    """
     summarized: dict[str, Any] = {}
     if type(request) is dict:
         last = next((request[name] for name in _CONVERSATIONS if name in request), None)
@@ -27,6 +30,7 @@ def summary(request: Any, identity: str) -> dict[str, Any]:
             summarized["messages"] = len(last)
             last = last[-1] if last else None
         if last is not None:
+            last = as_text(last)
             role = role_of(last)
             line = f"{role}: {message_line(last)}" if role else message_line(last)
             summarized["last"] = one_line(line, _LINE_CHARS_MAX)

@@ -8,12 +8,14 @@ from orjson import dumps
 from holdfast.codec.blobs import address_of, pack
 from holdfast.limits import VALUE_INLINE_BYTES_MAX
 from holdfast.model.event_fields import write
-from holdfast.model.events import Event, chained
-from holdfast.model.markers import KNOWN
+from holdfast.model.events import Event, Kind, chained
+from holdfast.model.markers import KNOWN, SHAPES
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
 
 _new = tuple.__new__
+_TEXTS = frozenset({"goal", "question", "reason", "text", "what", "why", "note"})
+"""The parts that only people and models read. The program gets the others back."""
 
 
 class Draft(NamedTuple):
@@ -44,8 +46,8 @@ def draft(
     ``fields`` are Holdfast's own; content of users goes into ``parts``, see ``model.event_fields``. Texts in
     them that have a secret are masked; the encoded value has references already.
     """
-    if KNOWN:
-        name, fields, parts = _masked(name, fields, parts)
+    if KNOWN or SHAPES:
+        name, fields, parts = _masked(kind, name, fields, parts)
     if value is None or len(value) <= VALUE_INLINE_BYTES_MAX:
         body = write(fields, parts, value=value, value_name=value_name)
         return _new(Draft, (kind, name, key, body, (), at))  # no constructor: a step makes two
@@ -56,13 +58,18 @@ def draft(
 
 
 def _masked(
-    name: str, fields: dict[str, Any], parts: dict[str, Any] | None
+    kind: str, name: str, fields: dict[str, Any], parts: dict[str, Any] | None
 ) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
-    from holdfast.codec.secrets import has_known, mask_known, masked  # late: most processes know none
+    from holdfast.codec.secrets import has_known, masked, without_shapes  # late: most processes know none
 
-    if not has_known(dumps([name, fields, parts])):
-        return name, fields, parts
-    return mask_known(name), masked(fields), masked(parts)
+    if KNOWN and has_known(dumps([name, fields, parts])):
+        name, fields, parts = masked(name, "kind"), masked(fields), masked(parts)
+    if SHAPES and parts and kind != Kind.STREAM_CHUNK and not _TEXTS.isdisjoint(parts):
+        parts = {
+            one: without_shapes(part) if one in _TEXTS and type(part) is str else part
+            for one, part in parts.items()
+        }
+    return name, fields, parts
 
 
 def placed_after(

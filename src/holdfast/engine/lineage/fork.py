@@ -33,6 +33,7 @@ from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.load_view import is_flagged, load
 from holdfast.engine.lineage.descendants import cuts_of
 from holdfast.engine.lineage.later_effects import all_entries_behind, with_effects
+from holdfast.engine.run.inputs import usable_id
 from holdfast.engine.run.maintenance_hold import holding, restless
 from holdfast.engine.run.sealed import check_is_whole
 from holdfast.engine.run.store_session import StoreSession
@@ -94,7 +95,7 @@ def fork(
     ``repeats`` says what happens if the fork repeats effects that the origin has after that point. ``by`` is
     the person who asked for it.
     """
-    check_run_id(name)
+    usable_id(name)
     check_is_whole(row)
     row = complete(session, row)
     drafts = [*_overrides(session, row, at_seq, begins.overrides), *begins.notes]

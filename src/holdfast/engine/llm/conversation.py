@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orjson import dumps, loads
 
-from holdfast.codec.secrets import revealed
+from holdfast.codec.filled_secrets import revealed
 from holdfast.codec.values import decode, encode
 from holdfast.core.llm.conversation_fold import CONVERSATION, ConversationEvent
 from holdfast.engine.journal.blob_content import read_blob
@@ -21,7 +21,6 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Misuse
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import DROPPED, MESSAGES
-from holdfast.model.markers import KNOWN, LINEAGE
 from holdfast.model.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def apply(entries: list[Entry], seq: int, content: Content) -> None:
 
 async def add_messages(held: "HeldRun", runtime: Runtime, messages: Sequence[Any]) -> None:
     """Add messages at the end, in one record. A replay recognises them by their content."""
-    if KNOWN:
-        LINEAGE.set(held.lineage)
+    held.check_usable()
     entries = [encode(message, what=WHAT) for message in messages]
     if entries:
         seq = await mark_value(held, runtime, MESSAGES, b"[" + b",".join(entries) + b"]")

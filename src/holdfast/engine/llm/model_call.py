@@ -20,13 +20,14 @@ from holdfast.engine.journal.drafts import Draft
 from holdfast.engine.llm.provider_wait import Line, Watch
 from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.run.store_session import masked_text
 from holdfast.engine.state.held_states import STATES
 from holdfast.engine.state.state_store import Taken, blobs_of, read_state
 from holdfast.engine.steps.call_identity import RequestedCall, find_answer, intent_of, place
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import MODEL, Call, Outcome
-from holdfast.model.markers import KNOWN, LINEAGE
+from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.usage import Usage
 
@@ -84,8 +85,6 @@ async def ask_model(
 
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as a tree of nodes, and the identity of the call."""
-    if KNOWN:
-        LINEAGE.set(held.lineage)
     here, point = place(held, ask.name)
     taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_json=ask.is_json)
     identity = taken.planted.identity
@@ -94,7 +93,8 @@ def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
         site = _recorded_site(held, here.scope, ask.name, taken, site)
     n = held.claim(site)
     # The intent gets a summary as its arguments; the request itself is stored as a state.
-    brief = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS])
+    # Masked before it is cut: half a secret would not be found.
+    brief = summary(ask.request, sha256(identity).hexdigest()[:IDENTITY_CHARS], masked_text)
 
     def compare(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         return parts(read_state(held.store, body["request"])), parts(taken.tree)

@@ -18,7 +18,7 @@ from holdfast.engine.journal.blob_content import read_blob
 from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.log import log
 from holdfast.engine.run.features import Extra, Feature, Slot
-from holdfast.engine.run.store_session import masked
+from holdfast.engine.run.store_session import masked_text
 from holdfast.engine.steps.marks import append, ask, given
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, Looping
@@ -246,7 +246,7 @@ async def think(held: "HeldRun", runtime: Runtime, text: str) -> None:
     """Record a thought. Durable when it returns. Looping if the same thought came too often."""
     from holdfast.core.loops.loop_fold import THOUGHT
 
-    text = masked(text)
+    text = masked_text(text)
     data = canonical({"text": text}, what=f"{THOUGHT} of run {held.run}")
     asked = ask(held, THOUGHT, data)
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
-from holdfast.codec.secrets import mask_known, masked
+from holdfast.codec.secrets import mask_known, masked, masked_text
 from holdfast.codec.values import decode, decode_tree, encode, encode_tree
 from holdfast.core.journal.names import check_name
 from holdfast.engine.journal.damaged_records import discard, find_sound
@@ -23,7 +23,7 @@ from holdfast.limits import (
     SCOPE_CHARS_MAX,
 )
 from holdfast.model.facts import Fact, UnreadValue
-from holdfast.model.markers import KNOWN
+from holdfast.model.markers import KNOWN, SHAPES
 from holdfast.model.search import BETWEEN, Within
 from holdfast.model.store_rows import Record
 from holdfast.stores.port import StorePort
@@ -53,8 +53,8 @@ def fact_of(
         raise Misuse(
             problem=f"a fact needs a text, and was given {text!r}", advice="say what is to be remembered"
         )
-    if KNOWN:  # it is found by its words, and given to models
-        text, tags, scope = mask_known(text), masked([*listed(tags)]), mask_known(scope)
+    if KNOWN or SHAPES:  # it is found by its words, and given to models
+        text, tags, scope = masked_text(text), masked([*listed(tags)]), mask_known(scope)
         key = None if key is None else mask_known(key)
     if len(text) > FACT_TEXT_CHARS_MAX:
         raise TooLarge(what="a fact's text", size=len(text), size_max=FACT_TEXT_CHARS_MAX, unit="characters")

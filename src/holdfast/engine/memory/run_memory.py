@@ -31,6 +31,7 @@ async def remember_in_run(held: HeldRun, runtime: Runtime, fact: Fact) -> Fact:
     """Keep a fact and record that in the run's journal; a replay does neither. Synced on return."""
     # Neither the run nor the event is part of the identity: a fork, a kept branch and a copy are answered by
     # the same record, and a discovery is the same fact at another event.
+    held.check_usable()
     asked = marks.ask(held, REMEMBERED, _identity(fact))
     if held.resumed and asked.key not in held.view.calls:
         asked = await runtime.store(_as_recorded_before, held, asked, fact)
@@ -74,7 +75,7 @@ def _as_recorded_before(held: HeldRun, asked: RequestedCall, fact: Fact) -> Requ
 def _identities(fact: Fact, name: str) -> Iterator[bytes]:
     yield _identity(fact, name, fact.event)
     if KNOWN:  # and as it was before the secrets in it were known
-        from holdfast.codec.secrets import in_clear, unmasked
+        from holdfast.codec.filled_secrets import in_clear, unmasked
 
         text = unmasked(fact.text)
         id_ = id_of(text) if fact.id == id_of(fact.text) else unmasked(fact.id)

@@ -67,6 +67,7 @@ async def inquire(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> Any:
 
 async def answered(held: HeldRun, runtime: Runtime, inquiry: Inquiry) -> tuple[Answer, int]:
     """The answer as in ``inquire``, with its author and reason, and the event that records it."""
+    held.check_usable()
     wants = _wants(inquiry)
     about = canonical(inquiry.about, what=f"about= of a question of run {held.run}")
     identity = canonical([inquiry.text, as_data(wants)], what="question") + b"\0" + about

@@ -34,9 +34,10 @@ from holdfast.engine.premises import probes
 from holdfast.engine.premises.attempt_premises import LOADED_BY, AttemptPremises
 from holdfast.engine.run.features import Slot
 from holdfast.engine.run.inputs import roots_of
+from holdfast.engine.run.store_session import masked
 from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
-from holdfast.errors import Misuse, PremiseMissing
+from holdfast.errors import BadName, Misuse, PremiseMissing
 from holdfast.limits import APPEND_EVENTS_MAX
 from holdfast.model.calls import CallOptions
 from holdfast.model.events import Kind
@@ -138,6 +139,13 @@ def asked_path(held: "HeldRun", name: str, path: "str | os.PathLike[str]") -> "t
     text = os.fsdecode(path)
     if not text:
         raise Misuse(problem=f"run.{name}({path!r}): that is no path", advice="name a file")
+    if masked(text) != text and not probes.is_address(
+        text
+    ):  # masked, it would name another file; the next attempt would miss this one
+        raise BadName(
+            what="file", name=masked(text), problem="has a secret in it, and is stored in clear",
+            length_max=len(text), advice="name the file after what is in it",
+        )  # fmt: skip
     return text, ask(held, name, canonical({"path": text}, what=f"path of run.{name}"))
 
 

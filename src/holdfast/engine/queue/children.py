@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from holdfast.codec.exceptions import describe_failure, encode_failure
-from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of
 from holdfast.core.lineage.children import CHILD, child_key
 from holdfast.core.queue.queue import waited_for_by
@@ -24,6 +23,7 @@ from holdfast.engine.queue.workers import is_served
 from holdfast.engine.run.call_site import here_now
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
+from holdfast.engine.run.inputs import usable_id
 from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.step import step
@@ -173,7 +173,7 @@ def _entry_of(
     held: HeldRun, name: str, agent: AgentLike | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Entry:
     """The options to submit the child with. Its id is the parent's id and its own name."""
-    run = check_run_id(name if name.startswith(f"{held.run}/") else f"{held.run}/{name}")
+    run = usable_id(name if name.startswith(f"{held.run}/") else f"{held.run}/{name}")
     if not isinstance(agent, str):
         return Entry(run, inputs=agent.inputs_of(args, kwargs), agent=agent.name)
     if args:

@@ -26,6 +26,7 @@ from holdfast.engine.run.features import OPTIONS, Feature, Hooks, is_enabled, ma
 from holdfast.errors import Drained, ForkedHandle, HandleClosed, RunFinished
 from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import contents_of
+from holdfast.model.markers import KNOWN, LINEAGE
 from holdfast.model.store_rows import RunRow, Status
 
 if TYPE_CHECKING:
@@ -211,6 +212,8 @@ class HeldRun:
             raise HandleClosed(what=f"run {self.run}")
         if self.pid != os.getpid():
             raise ForkedHandle(what=f"run {self.run}", opened_by=self.pid, used_by=os.getpid())
+        if KNOWN:  # what is written next is this run's
+            LINEAGE.set(self.lineage)
 
     def require_journal(self, what: str, *, begins: bool = True) -> "Journal":
         """The journal to append to.

@@ -12,7 +12,7 @@ from holdfast.codec.values import canonical, decode_tree
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.names import check_run_id
 from holdfast.engine.journal.blob_content import read_blob
-from holdfast.engine.run.store_session import masked
+from holdfast.engine.run.store_session import masked, masked_text
 from holdfast.errors import BadName, InputsChanged
 from holdfast.limits import RUN_ID_CHARS_MAX
 from holdfast.model.event_fields import contents_of, fields_of, part_of
@@ -46,8 +46,8 @@ def check_inputs(
     if view.started is None:
         return
     if goal is not None:
-        was, goal = part_of(view.started.body, "goal"), masked(goal)
-        if goal != was:
+        was, goal = part_of(view.started.body, "goal"), masked_text(goal)
+        if goal != was and goal != masked_text(was):  # it may have been recorded in clear
             raise changed_inputs(run, "goal", {"goal": was}, {"goal": goal})
     if inputs is None:
         return

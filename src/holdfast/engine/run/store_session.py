@@ -14,7 +14,7 @@ from holdfast.engine.journal.heartbeat import Heartbeat
 from holdfast.engine.journal.inbox_wakeup import InboxWakeup
 from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.limits import LEASE_S
-from holdfast.model.markers import KNOWN
+from holdfast.model.markers import KNOWN, SHAPES
 from holdfast.stores.port import StorePort
 
 if TYPE_CHECKING:
@@ -72,9 +72,20 @@ _CREDENTIALS = (
 """How the names of variables end that may have a secret; ``codec/secrets.py`` looks closer."""
 
 
+_PLACES = ("URL", "URI", "DSN")
+"""How those end that have an address, with a password or without."""
+
+
+def _may_have_secret(name: str) -> bool:
+    upper = name.upper()
+    return upper.rstrip("0123456789_").endswith(_CREDENTIALS) or (
+        upper.endswith(_PLACES) and "@" in os.environ.get(name, "")
+    )
+
+
 def know_secrets() -> None:
     """Look for secrets in the environment. Where no name looks like one, nothing is loaded for it."""
-    if KNOWN or any(name.rstrip("0123456789_").upper().endswith(_CREDENTIALS) for name in os.environ):
+    if KNOWN or any(map(_may_have_secret, os.environ)):
         keep_spare()  # no run is entered yet, and this imports
         from holdfast.codec.secrets import know_environment
 
@@ -88,6 +99,15 @@ def masked(text: str) -> str:
     from holdfast.codec.secrets import mask_known
 
     return mask_known(text)
+
+
+def masked_text(text: Any) -> Any:
+    """A text for people and models as it is recorded: without secrets, and without unknown keys."""
+    if not KNOWN and not SHAPES:
+        return text
+    from holdfast.codec.secrets import masked_text as masked_in
+
+    return masked_in(text)
 
 
 _lock = Lock()

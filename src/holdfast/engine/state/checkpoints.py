@@ -19,14 +19,12 @@ from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
-from holdfast.model.markers import KNOWN, LINEAGE
+from holdfast.model.markers import KNOWN
 
 
 async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | None) -> int:
     """Record the agent's state; returns the number of the point. Durable when it returns."""
     held.check_usable()
-    if KNOWN:
-        LINEAGE.set(held.lineage)
     states = STATES.of(held)
     await states.learn_first(runtime)
     taken = states.store.take(state)

@@ -129,7 +129,7 @@ class States:
 
     def identity_in_clear(self, taken: "Taken") -> bytes | None:
         """The identity of a state before the secrets in it were known; None if it has none."""
-        from holdfast.codec.secrets import clear_tree
+        from holdfast.codec.filled_secrets import clear_tree
 
         tree = clear_tree(taken.tree)
         return None if tree is None else StoredNodes(address_of).plant(tree).identity

@@ -17,15 +17,16 @@ from holdfast.engine.sync_async import Runtime
 from holdfast.model.calls import Outcome
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Kind
-from holdfast.model.markers import KNOWN
+from holdfast.model.markers import KNOWN, SHAPES
 
 
 async def mark(held: HeldRun, runtime: Runtime, name: str, content: dict[str, Any]) -> None:
     """Record what the agent thought, planned, decided, found or said. Durable when it returns."""
-    if KNOWN:  # it is read by people and models
-        from holdfast.codec.secrets import masked
+    held.check_usable()
+    if KNOWN or SHAPES:  # it is read by people and models
+        from holdfast.codec.secrets import masked_text
 
-        content = masked(content)
+        content = masked_text(content)
     await mark_value(held, runtime, name, canonical(content, what=f"{name} of run {held.run}"))
 
 
@@ -102,7 +103,7 @@ def ask(
 
 
 def _recorded_site(held: HeldRun, scope: str, name: str, data: bytes, clear: bytes | None, site: str) -> str:
-    from holdfast.codec.secrets import in_clear
+    from holdfast.codec.filled_secrets import in_clear
     from holdfast.engine.steps.secret_arguments import is_recorded
 
     if clear is None:  # JSON texts, with zeros between them

@@ -1,23 +1,27 @@
 """What looks like a key in the result of a step, and is no known secret: it cannot be refilled.
 
-A tool that makes a key returns one. It is kept with a warning, or refused: ``HOLDFAST_SECRETS``. A store that
-encrypts would seal it here.
+A tool that makes a key returns one. It is sealed where the store encrypts, else kept with a warning, or
+refused: ``HOLDFAST_SECRETS``.
 """
 
 from holdfast.codec.secrets import POLICY, find_shape
 from holdfast.engine.log import log
 from holdfast.errors import NotStorable
 from holdfast.model.markers import SHAPES
+from holdfast.stores.port import StorePort
 
 _NAMES_KEPT = 1_000
 _warned: set[str] = set()
 """The steps that were warned about. Bounded: a program may generate names."""
 
 
-def judge_tokens(step: str, data: bytes) -> None:
-    """Warn once for each step about a token in its result. NotStorable where the policy refuses it."""
+def judge_tokens(store: StorePort, step: str, data: bytes) -> None:
+    """Warn once for each step about a token in its result. NotStorable where the policy refuses it.
+
+    A store that encrypts seals it with the rest of the result.
+    """
     begins = find_shape(data)
-    if not begins or not SHAPES:
+    if not begins or not SHAPES or store.is_sealed:
         return
     what = f"what looks like a key ({begins}…) and is no known secret"
     if SHAPES[0] == "refuse":

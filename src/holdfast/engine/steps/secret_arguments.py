@@ -10,7 +10,6 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final, get_args
 
-from holdfast.codec.secrets import declare, digest, in_clear
 from holdfast.codec.values import canonical
 from holdfast.core.steps.identity import site_of
 from holdfast.engine.journal.lineage_names import lineage_named
@@ -55,6 +54,8 @@ def replaced(
     names = call_options.secrets + annotated(fn)
     if not names:
         return bound
+    from holdfast.codec.secrets import declare, digest  # late: most calls declare none
+
     if not held.lineage:
         held.lineage = lineage_named(held.store, held.row)
     LINEAGE.set(held.lineage)
@@ -78,6 +79,8 @@ def recorded_site(
     """
     if is_recorded(held, site):
         return site
+    from holdfast.codec.filled_secrets import in_clear
+
     clear = in_clear(arguments)
     if clear is None and clear_name in {"", name}:
         return site

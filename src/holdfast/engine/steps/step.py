@@ -354,7 +354,7 @@ class Work:
             if SHAPES:
                 from holdfast.engine.steps.new_tokens import judge_tokens
 
-                judge_tokens(self.asked.name, data)
+                judge_tokens(self.held.store, self.asked.name, data)
         except (NotStorable, TooLarge) as refused:
             return None, refused
         return data, None

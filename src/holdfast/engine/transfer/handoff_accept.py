@@ -32,6 +32,7 @@ from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises.premises import CheckLocation
+from holdfast.engine.run.inputs import usable_id
 from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.run.sealed import check_may_act, find_handoff
 from holdfast.engine.run.store_session import StoreSession
@@ -66,7 +67,7 @@ def accept(
     store = session.store
     if source is None and found["store"] == store.url:
         source = store
-    run = check_run_id(run) if run is not None else _free_name(store, found)
+    run = usable_id(run) if run is not None else _free_name(store, found)
     row = store.find_run(run)
     if row is None or not row.head:
         _prepared(store, run, found, source)  # a dry run: a bad document must not leave an empty row behind

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import CHECKED, facts_of, owner_of, with_facts
 from holdfast.core.lineage.children import name_in
 from holdfast.core.transfer.export_manifest import blob_file
 from holdfast.core.transfer.moves import move_of
 from holdfast.engine.journal.journal import chain_at
 from holdfast.engine.lineage import fork, kin
+from holdfast.engine.run.inputs import usable_id
 from holdfast.engine.run.maintenance_hold import Hold, batches, holding, restless
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.transfer import moves
@@ -61,7 +61,7 @@ def bring_in(
     ``again`` imports a moved run even if another import is known to have taken it.
     """
     if as_ is not None:
-        check_run_id(as_)
+        usable_id(as_)
     manifest, inner = examined(reader)
     bringing = ImportWork(session, reader, manifest, as_)
     works = [bringing, *(_child_work(session, manifest, as_, *one) for one in inner)]

@@ -46,9 +46,9 @@ def target_of(name: str, url: str) -> Target:
     table, _, query = name.partition("?")
     table = unquote(table).strip("/")
     if not _TABLE.fullmatch(table):
-        raise BadUrl(
-            url=url, problem=f"names no table ({table!r}): 3 to 255 of letters, digits and _ . - are one"
-        )
+        shown = table.rpartition("@")[2]  # a password may have been written before it
+        problem = f"names no table ({shown!r}): 3 to 255 of letters, digits and _ . - are one"
+        raise BadUrl(url=url, problem=problem)
     options = parse_qs(query, keep_blank_values=True)
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:

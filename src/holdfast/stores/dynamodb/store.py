@@ -52,6 +52,8 @@ from holdfast.stores.dynamodb.verbs.wait import Waiter
 class DynamoStore:
     """A store in one table, which must exist (``create_table`` makes it). Implements ``StorePort``."""
 
+    is_sealed: Final = False
+
     def __init__(self, target: Target) -> None:
         self._table: Final = Table(target)
         self._appender: Final = Appender(self._table)

@@ -50,6 +50,8 @@ _new = tuple.__new__
 class EncryptedStore:
     """Any store, with all contents sealed by keys that it does not have."""
 
+    is_sealed: Final = True
+
     def __init__(self, inner: "StorePort", keys: StoreKeys, master: "MasterKey | None" = None) -> None:
         self.inner: Final = inner
         self._master: Final = master

@@ -56,6 +56,8 @@ class PostgresStore:
     Implements ``StorePort``.
     """
 
+    is_sealed: Final = False
+
     def __init__(self, name: str, password: str | None = None) -> None:
         """Open the store of the part of a URL after ``postgresql://``."""
         self._database: Final = Database(address_of(name, password))

@@ -263,6 +263,10 @@ class HandleRules:
         assert "://" in store.url
         assert "@" in store.owner
 
+    def test_it_says_whether_it_seals(self, store: StorePort) -> None:
+        """What a program gets from a tool that makes keys is in clear in a store that does not."""
+        assert type(store.is_sealed) is bool
+
     def test_a_store_of_ones_own_belongs_to_nobody_else(self, store: StorePort) -> None:
         """Made by this user, it is theirs; a server's is shared."""
         assert store.owned_by in {"", None}
