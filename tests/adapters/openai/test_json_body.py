@@ -30,6 +30,7 @@ def test_an_integer_of_more_than_64_bits_is_refused(number: int) -> None:
 
 @pytest.mark.parametrize("number", FITTING)
 def test_an_integer_of_64_bits_is_kept(number: int) -> None:
+    """As long as those that are refused, or one digit shorter."""
     for data in places(number):
         assert parsed(data) == json.loads(data)
 
@@ -44,6 +45,7 @@ def test_long_rows_of_digits_that_are_no_integers_are_kept() -> None:
 
 @given(st.integers(-(10**25), 10**25))
 def test_what_is_refused_is_what_would_change(number: int) -> None:
+    """Any integer: one that a journal keeps as it is comes back, every other one is refused."""
     data = f'{{"n": {number}}}'.encode()
     if -(2**63) <= number < 2**64:
         assert parsed(data) == {"n": number}

@@ -218,7 +218,7 @@ def test_replay_behind_a_snapshot_reads_each_page_once(monkeypatch: pytest.Monke
 def test_a_step_whose_page_was_read_is_answered_as_one_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Behind a snapshot, each step was answered on the long way, by 26 functions, though its page was there."""
+    """Behind a snapshot, each step was answered on the long way, by 38 functions, though its page was there."""
     called = {}
     for steps in (100, 300):  # the first are too few for a snapshot
         _, store = long_run(monkeypatch, partial(many, steps=steps), is_cached=steps == 300)
