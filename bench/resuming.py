@@ -11,7 +11,7 @@ import orjson
 from backports import zstd
 
 import holdfast
-from bench.measuring import Figure
+from bench.measuring import Figure, ratio
 from bench.texts import Message, prose, turns
 from holdfast.core.state.assemble import packs_of
 from holdfast.core.state.nodes import unpack_nodes
@@ -38,11 +38,12 @@ def figures(place: Path) -> Iterator[Figure]:
     For the record, one that was saved only once, at its end: its nodes lie in a few large packs, which load in half the
     time, while there are as many events to verify and fold. So the ratio is another one, though a resume is faster.
     """
-    yield _figure(place / "grown.db", "5 MB grown over 1,000 checkpoints", CHECKPOINTS, 2.5)
-    yield _figure(place / "whole.db", "5 MB checkpointed once", 1, None)
+    yield from _figures(place / "grown.db", "5 MB grown over 1,000 checkpoints", CHECKPOINTS, 2.5)
+    yield from _figures(place / "whole.db", "5 MB checkpointed once", 1, None)
 
 
-def _figure(url: Path, what: str, checkpoints: int, bar: float | None) -> Figure:
+def _figures(url: Path, what: str, checkpoints: int, bar: float | None) -> Iterator[Figure]:
+    """The whole resume; and the part of it that depends on the state, which is not to be longer for few large packs."""
     events = _record(url, checkpoints)
     addresses = _packs(url)
     entering, restoring, bare = list[float](), list[float](), list[float]()
@@ -58,7 +59,8 @@ def _figure(url: Path, what: str, checkpoints: int, bar: float | None) -> Figure
     enter_ms, restore_ms, bare_ms = (statistics.median(times) * 1e3 for times in (entering, restoring, bare))
     resume_ms = statistics.median(map(sum, zip(entering, restoring, strict=True))) * 1e3
     facts = f"bare {bare_ms:.0f} ms of {len(addresses):,} packs; entering {enter_ms:.0f}, restoring {restore_ms:.0f}"
-    return Figure(f"resume, {events:,} events, {what} / bare load", resume_ms / bare_ms, bar, "×", facts)
+    yield Figure(f"resume, {events:,} events, {what} / bare load", resume_ms / bare_ms, bar, "×", facts)
+    yield ratio(f"restoring alone, {what} / bare load", restoring, bare, None, "")
 
 
 def _record(url: Path, checkpoints: int) -> int:

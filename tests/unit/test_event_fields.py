@@ -143,8 +143,8 @@ def test_marks_are_told_by_the_first_field() -> None:
     ):
         for data in (b'{"noted":[]}', b'"\\n{\\"effect\\":\\"model\\""'):
             assert bodies.mark_of(bodies.write(fields, value=data, value_name="args")) == mark
-    assert bodies.has_usage(bodies.write({"usage": {}, "ms": 1}))
-    assert not bodies.has_usage(bodies.write({"ms": 1}, value=b'{"usage":{}}'))
+    assert bodies.begins(bodies.write({"usage": {}, "ms": 1}), bodies.USAGE)
+    assert not bodies.begins(bodies.write({"ms": 1}, value=b'{"usage":{}}'), bodies.USAGE)
 
 
 # -- the table -----------------------------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 """Snapshots: a cache of the folded view that changes nothing but the time to enter."""
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
@@ -53,9 +56,9 @@ class Counting:
 
 
 def long_run(
-    monkeypatch: pytest.MonkeyPatch, record: Callable[[holdfast.Run], object]
+    monkeypatch: pytest.MonkeyPatch, record: Callable[[holdfast.Run], object], *, is_cached: bool = True
 ) -> tuple[Counting, holdfast.Store]:
-    """A run that has been recorded and has a snapshot, in a store that counts."""
+    """A run that has been recorded and has a snapshot if it is long, in a store that counts."""
     monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_EVENTS_MIN", 300)
     monkeypatch.setattr("holdfast.engine.journal.load_view.PAGE_EVENTS", PAGE)
     monkeypatch.setattr("holdfast.engine.journal.load_view.SNAPSHOT_CHUNK_BYTES", 100_000)
@@ -65,8 +68,29 @@ def long_run(
         with pytest.raises(Crash), holdfast.run("a", store=store) as run:
             record(run)
             raise Crash
-    assert port.get_record(load_view.SPACE, "a@") is not None
+    assert (port.get_record(load_view.SPACE, "a@") is not None) == is_cached
     return port, store
+
+
+def many(run: holdfast.Run, steps: int) -> None:
+    for n in range(steps):
+        run.step("s", note, n)
+
+
+def functions_called(act: Callable[[], object]) -> list[str]:
+    """The functions of Python that it calls, without those of this file."""
+    called: list[str] = []
+
+    def seen(frame: FrameType, what: str, _: object) -> None:
+        if what == "call" and frame.f_code.co_filename != __file__:
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(seen)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return called
 
 
 def program(run: holdfast.Run, steps: int) -> list[Any]:
@@ -189,6 +213,21 @@ def test_replay_behind_a_snapshot_reads_each_page_once(monkeypatch: pytest.Monke
             assert run.step("s", note, n) == n
         raise Crash
     assert port.calls["read_events"] <= pages
+
+
+def test_a_step_whose_page_was_read_is_answered_as_one_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a snapshot, each step was answered on the long way, by 38 functions, though its page was there."""
+    called = {}
+    for steps in (100, 300):  # the first are too few for a snapshot
+        _, store = long_run(monkeypatch, partial(many, steps=steps), is_cached=steps == 300)
+        with pytest.raises(Crash), holdfast.run("a", store=store) as run:
+            for n in range(10):
+                run.step("s", note, n)
+            called[steps] = functions_called(partial(run.step, "s", note, 10))
+            raise Crash
+    assert called[300] == [*called[100], "find_read"]
 
 
 def test_tasks_that_replay_far_apart_do_not_displace_each_others_pages(

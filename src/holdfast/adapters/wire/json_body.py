@@ -7,6 +7,10 @@ from orjson import dumps, loads
 
 _BOM: Final = b"\xef\xbb\xbf"
 """Some servers begin with a byte order mark, and the clients read past it."""
+_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 19
+"""A row of as many digits has it, when all of them are made zeros: a look without a pattern, which takes 30
+times as long."""
 _LONG_INTEGER: Final = pattern(rb"(?<![\w.+])\d{19}")
 _DIGITS_SHOWN: Final = 40
 _OPENED: Final = 200
@@ -16,7 +20,8 @@ _OPENED: Final = 200
 def parsed(data: bytes) -> Any:
     """The value. ValueError for no JSON, for what is too deep, and for an integer that would change."""
     data = data.removeprefix(_BOM)
-    if _LONG_INTEGER.search(data) is not None:  # perhaps in a text: only the slow parser tells
+    if _LONG in data.translate(_AS_ZEROS) and _LONG_INTEGER.search(data) is not None:
+        # Perhaps in a text: only the slow parser tells.
         from json import loads as loads_slowly
 
         try:

@@ -16,11 +16,12 @@ from holdfast.core.journal.view_parts import Attempt, Site
 from holdfast.limits import RECENT_CALLS_MAX
 from holdfast.model.calls import Call, Outcome
 from holdfast.model.event_fields import (
+    PLAIN,
+    USAGE,
+    begins,
     contents_of,
     fields_of,
-    has_usage,
     is_hollow,
-    is_plain,
     mark_of,
     part_of,
     with_part_of,
@@ -97,18 +98,19 @@ class View:
         """
         calls, points, is_early, watching = self.calls, self.points, not self.restores, self._watching
         find, note = calls.get, self.recent.append
-        event = plain = ended = None
+        event = plain = ended = call = last_key = None
         try:
             for event in events:
                 seq, at, kind, name, key, fence, body, _, _ = event
-                if kind == _STARTED and is_plain(body):
-                    call = find(key)
+                if kind == _STARTED and begins(body, PLAIN):
+                    call, last_key = find(key), key
                     if call is None:
-                        calls[key] = Call(key, name, seq, at, fence, body, True, is_early)
+                        call = calls[key] = Call(key, name, seq, at, fence, body, True, is_early)
                     else:
                         call.begin_again(seq, at, fence, body)
-                elif kind == _FINISHED and not has_usage(body):
-                    call = calls[key]
+                elif kind == _FINISHED and not begins(body, USAGE):
+                    if call is None or key != last_key:  # most results follow their intents
+                        call, last_key = calls[key], key
                     call.is_open = False
                     points += 1
                     call.outcomes.append(_new(Outcome, (seq, True, points, body)))
@@ -172,9 +174,7 @@ class View:
         if call is None:
             call = self.calls[event.key] = Call(event.key, event.name, early=not self.restores)
         call.begin_again(event.seq, event.at, event.fence, event.body)
-        part = mark_of(event.body)
-        if part:
-            self._has_part(part, event)
+        self._has_part(mark_of(event.body), event)
         self.trailing_failures = []
 
     def _step_finished(self, event: Event) -> None:

@@ -31,7 +31,7 @@ class Row(NamedTuple):
     marks: tuple[str, ...] = ()
     """Names of marks and checkpoints that it folds."""
     parts: tuple[str, ...] = ()
-    """Parts of a step's intent or outcome that it folds: see ``event_fields.mark_of`` and ``has_usage``."""
+    """Parts of a step's intent or outcome that it folds: see ``event_fields.mark_of`` and ``USAGE``."""
     also: tuple[str, ...] = ()
     """Kinds that it sees once it exists, and that do not create it. ``began`` looks back at those before."""
 

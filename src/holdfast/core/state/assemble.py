@@ -44,10 +44,17 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
             raise corrupt(f"it is nested deeper than {VALUE_DEPTH_MAX}")
         parts = holder.items() if type(holder) is dict else enumerate(holder)
         # A list, because the loop below writes into the container that is being read.
-        inner = [(key, part) for key, part in parts if type(part) in _CONTAINERS]
-        _expect([part for _, part in inner], nodes)
-        for key, part in inner:
-            holder[key], is_whole = _resolved(part, nodes)
+        inner = [(key, part, form_of(part)) for key, part in parts if type(part) in _CONTAINERS]
+        nodes.expect([ref_in(part) for _, part, form in inner if form not in _OWN])
+        for key, part, form in inner:
+            if form == VALUE:  # most are, in a long list
+                value, is_whole = nodes.open(part[1])
+                if is_whole:
+                    holder[key] = value
+                    continue
+            else:
+                value = part
+            holder[key], is_whole = _resolved(value, nodes)
             if not is_whole and type(holder[key]) in _CONTAINERS:
                 todo.append((holder[key], depth + 1))
     return top[0]
@@ -105,16 +112,11 @@ def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
             return pairs(nodes.items(ref), ref), False
         elif form == TEXT:
             items = nodes.items(ref)
-            _expect(items, nodes)
+            nodes.expect([ref_in(item) for item in items if form_of(item) not in _OWN])
             return "".join([_piece(item, nodes) for item in items]), True
         else:
             raise corrupt(f"{form!r} stands where a value should")
     raise corrupt("a reference leads in a circle")
-
-
-def _expect(values: Iterable[Any], nodes: Nodes) -> None:
-    """Fetch together what these values refer to: one request to the store instead of one per value."""
-    nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
 
 
 def _piece(item: Any, nodes: Nodes) -> str:

@@ -58,6 +58,7 @@ _RUN: Final = ""
 _PAIR: Final = b"\x00"
 """Separates key and value in the identity of a pair. JSON never has this byte."""
 _TAG: Final = "$"
+_DOLLAR: Final = ord(_TAG)
 _TAGGED: Final = b'"$":'
 """Encoded data have it exactly where an object has that key: in a text the quotes are escaped."""
 
@@ -91,7 +92,7 @@ class _Window(NamedTuple):
         count = len(self.ends)
         # A conversation mostly grows, so that all of them are.
         if not data.startswith(self.data[:-1]):
-            count = bisect_left(self.ends, True, key=lambda end: data[:end] != self.data[:end])
+            count = bisect_left(self.ends, True, key=lambda end: not data.startswith(self.data[:end]))
         # ``12`` is also how ``123`` begins.
         return count - 1 if count and data[self.ends[count - 1]] not in b",]" else count
 
@@ -244,7 +245,7 @@ class StoredNodes:
         for number, began in enumerate(range(0, len(elements), _WINDOW)):
             data = orjson.dumps(elements[began : began + _WINDOW])
             self._size += len(data)
-            if self._is_json and _TAGGED in data:
+            if self._is_json and _is_tagged(data):
                 raise _NeedsTags
             window = old.windows[number] if number < len(old.windows) else _UNSEEN
             unchanged = len(window.items)
@@ -430,10 +431,15 @@ class StoredNodes:
         self._local, self._nodes, self._bytes = {}, [], 0
 
 
+def _is_tagged(data: bytes) -> bool:
+    # Most data have no dollar, and one byte is found in a fiftieth of the time that a text takes.
+    return _DOLLAR in data and _TAGGED in data
+
+
 def _check_plain(data: bytes, depth: int) -> None:
     """_NeedsTags if the codec must look at an encoded value that is so deep in its tree."""
     # Brackets inside of texts count, too: then the codec counts again.
-    if _TAGGED in data or data.count(b"[") + data.count(b"{") > VALUE_DEPTH_MAX - depth:
+    if _is_tagged(data) or data.count(b"[") + data.count(b"{") > VALUE_DEPTH_MAX - depth:
         raise _NeedsTags
 
 

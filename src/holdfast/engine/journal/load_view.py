@@ -109,16 +109,23 @@ class Pager:
         self._pages: tuple[dict[int, bytes], ...] = ()
         """The newest first. Never changed, only replaced: threads share it without a lock."""
 
-    def body_of(self, seq: int) -> bytes:
-        """The body of this event, verified. If no page has it, it reads the one that starts with it."""
+    def find_read(self, seq: int) -> bytes | None:
+        """The body of this event, if a page that was read has it: no store call."""
         for page in self._pages:
             body = page.get(seq)
             if body is not None:
                 return body
+        return None
+
+    def body_of(self, seq: int) -> bytes:
+        """The body of this event, verified. If no page has it, it reads the one that starts with it."""
+        body = self.find_read(seq)
+        if body is not None:
+            return body
         # It starts with this event and not at a round number: an event before it, which the program never
         # asks for, may be damaged.
         events = read_all(self._store, self._run, after_seq=seq - 1, upto_seq=seq + PAGE_EVENTS - 1)
-        bodies = {event.seq: event.body for event in events}
+        bodies = {seq: body for seq, _, _, _, _, _, body, _, _ in events}
         body = bodies.get(seq)
         if body is None:
             raise Corrupt(store=self._store.url, problem=f"event #{seq} of run {self._run} is missing")

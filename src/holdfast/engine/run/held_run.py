@@ -133,7 +133,7 @@ class HeldRun:
         self.root = TaskCalls(current_task(), "", ROOT_PATH)
         self.pid = os.getpid()
         self._began = session.clock.monotonic()
-        self._pager = Pager(session.store, row.run)
+        self.pager = Pager(session.store, row.run)
         self._threads: dict[object, TaskCalls] = {}
         self._counts: dict[str, int] = {}
         self._free: dict[str, list[int]] = {}
@@ -331,7 +331,7 @@ class HeldRun:
     def intent_of(self, call: Call) -> bytes:
         """The body of a recorded call's intent."""
         if call.body is None:
-            call.body = self._pager.body_of(call.seq)
+            call.body = self.pager.body_of(call.seq)
         return call.body
 
     def recorded(self, key: str, field: str) -> Any:
@@ -345,7 +345,7 @@ class HeldRun:
 
     def body_at(self, seq: int, body: bytes | None) -> bytes:
         """The body of an event; it is read from the journal if the view does not have it."""
-        return self._pager.body_of(seq) if body is None else body
+        return self.pager.body_of(seq) if body is None else body
 
     def task_calls_of(self, task: object) -> TaskCalls:
         """The calls of a thread that has no call site in its context: where it started is not known."""

@@ -33,12 +33,13 @@ from holdfast.errors import Diverged, HoldfastError, Misuse, NotStorable, TooLar
 from holdfast.limits import NESTING_DEPTH_MAX, STEP_NAME_CHARS_MAX
 from holdfast.model.calls import READ, Call, CallOptions, Outcome
 from holdfast.model.event_fields import (
+    VALUE,
     contents_of,
     is_hollow,
     part_of,
+    parted,
     pruned_as,
     raw_part,
-    value_parted,
 )
 from holdfast.model.events import Kind
 from holdfast.model.markers import KNOWN, LINEAGE, Act
@@ -313,9 +314,9 @@ def answer_at_hand(held: HeldRun, asked: Asked | RequestedCall, call: Call) -> t
         return None
     outcome = outcomes[taken]
     body = outcome[3]  # by their numbers: that takes half the time of taking a NamedTuple apart
-    if body is None or not outcome[1]:
+    if not outcome[1] or (body is None and (body := held.pager.find_read(outcome[0])) is None):
         return None
-    _, opening, data = value_parted(body)  # nothing if it was pruned, or is in a blob
+    _, opening, data = parted(body, VALUE)  # nothing if it was pruned, or is in a blob
     if not opening or _TAG in data:
         return None
     try:
