@@ -50,6 +50,7 @@ _NOT_IN_A_WHEEL: Final = ("tests/", "bench/", "examples/", "docs/", ".venv")
 def main() -> int:
     """Try everything; the number of things that did not work."""
     arguments = _arguments()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # minutes lie between two lines
     extras = (
         [] if arguments.extras == "none" else arguments.extras.split(",") if arguments.extras else [*EXTRAS]
     )

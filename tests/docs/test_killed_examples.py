@@ -88,11 +88,11 @@ def until(is_so: object, process: "subprocess.Popen[bytes]", output: Path) -> No
 def test_examples_are_short_and_say_what_to_kill() -> None:
     """At most 80 lines; the first words say how to start it; what the list says of each is its first sentence."""
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    for path in EXAMPLES.glob("*.py"):
+    for path in EXAMPLES.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= LINES_MAX, path.name
         assert text.startswith('"""'), path.name
-        assert f"({path.name})" in page, path.name
+        assert f"({path.relative_to(EXAMPLES).as_posix()})" in page, path.name
     assert "(notebook.ipynb)" in page
 
 
