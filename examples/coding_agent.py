@@ -1,7 +1,7 @@
 """A coding agent whose files rewind together with what it said: it writes, tests, and repairs a program.
 
     python examples/coding_agent.py          # kill it with -9 at any time, and start it again
-    holdfast artifacts coder                 # the versions that it wrote
+    holdfast artifacts coder work/area.py    # the versions that it wrote
     holdfast rewind coder@first --files      # conversation and files, back to the first version
     python examples/coding_agent.py          # it goes on from there
 

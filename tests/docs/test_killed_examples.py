@@ -165,7 +165,7 @@ def test_an_approval_outlives_its_processes(tmp_path: Path) -> None:
         until(lambda: "http" in output.read_text(), process, output)
         address = output.read_text().split()[0]
         told = lines_of(tmp_path, *example("approval.py"), DESK=address, **secret)
-        assert told == ["the run is parked: None"]
+        assert told == ["the run is parked: it waits for a person"]
         until(lambda: "Pay 50000 cents to ada?" in output.read_text(), process, output)
     with started(tmp_path, *example("approval.py"), "desk", **secret) as (process, output):
         until(lambda: "http" in output.read_text(), process, output)

@@ -7,7 +7,7 @@
 
 It answers chat completions, streamed or not, in the order of its replies, over real HTTP; standard library
 only. Without an order it can answer by the request: ``ModelServer(otherwise=function)``, so that an agent that
-is killed and started again is told the same. ``requests`` has what it was asked: a call that Holdfast answers
+is killed and started again gets the same answers. ``requests`` has what it was asked: a call that Holdfast answers
 from the journal never gets here.
 """
 
