@@ -6,11 +6,14 @@ where you have a key, give the framework your own model instead.
 """
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 from holdfast.testing.model_server import ModelServer, Reply, ToolCall
+
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
 
 PROMPT = "Read what the library has about debt, and publish a report."
 LIBRARY = {
@@ -29,7 +32,7 @@ def read_page(page: str) -> str:
         page: its name
     """
     print(f"reading {page}", flush=True)
-    time.sleep(0.5)
+    time.sleep(PACE_S)
     return LIBRARY[page]
 
 

@@ -34,7 +34,8 @@ def run_example(name: str, cwd: Path, *arguments: str, expect: int = 0) -> "subp
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return mine | {"PACE_S": "0.3"}
 
 
 def test_every_example_is_tested_here() -> None:

@@ -26,7 +26,7 @@ LINES_MAX = 80
 
 def environment(**more: str) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return mine | {"PYTHONUNBUFFERED": "1"} | more
+    return mine | {"PYTHONUNBUFFERED": "1", "PACE_S": "0.3"} | more
 
 
 def lines_of(place: Path, *words: str, **more: str) -> list[str]:

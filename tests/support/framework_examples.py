@@ -32,7 +32,7 @@ def check_that_it_goes_on(name: str, place: Path) -> None:
 
 def _environment() -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return mine | {"PYTHONUNBUFFERED": "1"}
+    return mine | {"PYTHONUNBUFFERED": "1", "PACE_S": "0.3"}
 
 
 def _killed(name: str, place: Path, line: str) -> list[str]:
