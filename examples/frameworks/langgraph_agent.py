@@ -11,6 +11,7 @@ chat model.
 
 from desk import PROMPT, next_call, publish, read_page
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -24,7 +25,7 @@ def scripted(state: MessagesState) -> dict[str, list[AIMessage]]:
     if call is None:
         return {"messages": [AIMessage("The report is out.")]}
     wanted = {"name": call[0], "args": call[1], "id": f"call-{turn}"}
-    return {"messages": [AIMessage("", tool_calls=[wanted])]}  # type: ignore[list-item]
+    return {"messages": [AIMessage("", tool_calls=[wanted])]}
 
 
 tools = durable_tools([tool(read_page), tool(publish)], effects={"read_page": "read"})
@@ -37,7 +38,8 @@ builder.add_edge("tools", "model")
 
 saver = HoldfastSaver()  # the store that holdfast.run(…) would use
 graph = builder.compile(checkpointer=saver)
-config = {"configurable": {"thread_id": "research"}}
+config: RunnableConfig = {"configurable": {"thread_id": "research"}}
 begun = saver.get_tuple(config) is not None
-end = graph.invoke(None if begun else {"messages": [HumanMessage(PROMPT)]}, config)
+asked: MessagesState | None = None if begun else {"messages": [HumanMessage(PROMPT)]}
+end = graph.invoke(asked, config)
 print(end["messages"][-1].content)

@@ -21,8 +21,8 @@ from holdfast.adapters.llama_index import durable
 async def main(url: str) -> None:
     llm = OpenAI(model="gpt-4o", api_base=url, api_key="none")  # the name says that it can call tools
     agent = FunctionAgent(tools=[read_page, publish], llm=llm)
-    same = {"model": "ignore"}  # not told as a change: this model's server has another port in each attempt
-    async with holdfast.run("research", premises=same) as run:
+    # premises=: this model's server has another port in each attempt, which is no news
+    async with holdfast.run("research", premises={"model": "ignore"}) as run:
         result = await durable(agent, effects={"read_page": "read"}).run(user_msg=PROMPT)
         await run.finish(str(result))
     print(f"{run.result} {run.attempt} attempt(s)")
