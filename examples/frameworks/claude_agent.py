@@ -35,9 +35,13 @@ async def main() -> None:
         mcp_servers={"desk": create_sdk_mcp_server("desk", tools=[read_page_tool, publish_tool])},
         allowed_tools=["mcp__desk__read_page", "mcp__desk__publish"],
     )
-    effects = {"read_page": "read"}
-    # premises=: this model's server has another port in each attempt, which is no news
-    async with durable(options, run="research", effects=effects, premises={"model": "ignore"}) as held:
+    block = durable(
+        options,
+        run="research",
+        effects={"read_page": "read"},
+        premises={"model": "ignore"},  # this model's server has another port in each attempt
+    )
+    async with block as held:
         async for message in query(prompt=PROMPT, options=held):
             if isinstance(message, ResultMessage):
                 print(message.result)
