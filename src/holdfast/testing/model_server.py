@@ -58,7 +58,10 @@ class ModelServer:
         *,
         otherwise: Reply | Callable[[dict[str, Any]], Reply] | None = None,
     ) -> None:
-        """Answer with these, one a request; then with ``otherwise``, which may be a function of the request, or with status 500."""
+        """Answer with these, one a request; then with ``otherwise``, or with status 500.
+
+        ``otherwise`` may be a function of the request.
+        """
         self.requests: list[dict[str, Any]] = []
         """The bodies of the requests, in their order."""
         self._replies = deque(replies)
@@ -163,7 +166,7 @@ def _reason(reply: str | ToolCall | CutOff) -> str:
 
 
 def _call(asked: Mapping[str, Any], reply: ToolCall) -> dict[str, Any]:
-    """Two calls of one tool in a conversation have two ids, and a request that is made again gets the same one."""
+    """Two calls of one tool in a conversation have two ids; a request that is made again gets the same one."""
     function = {"name": reply.name, "arguments": json.dumps(dict(reply.arguments))}
     number = len(asked.get("messages", ()))
     return {"id": f"call_{reply.name}_{number}", "type": "function", "function": function}
