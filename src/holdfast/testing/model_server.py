@@ -6,9 +6,9 @@
         client = holdfast.wrap(openai.OpenAI(base_url=model.base_url, api_key="none", max_retries=0))
 
 It answers chat completions, streamed or not, in the order of its replies, over real HTTP; standard library
-only. Without an order it can answer by the request: ``ModelServer(otherwise=function)``, so that an agent that
-is killed and started again gets the same answers. ``requests`` has what it was asked: a call that Holdfast answers
-from the journal never gets here.
+only. Without an order it can answer by the request: with ``ModelServer(otherwise=function)``, an agent that
+is killed and started again gets the same answers. ``requests`` has what it was asked: a call that Holdfast
+answers from the journal never gets here.
 """
 
 import json
@@ -166,7 +166,7 @@ def _reason(reply: str | ToolCall | CutOff) -> str:
 
 
 def _call(asked: Mapping[str, Any], reply: ToolCall) -> dict[str, Any]:
-    """Two calls of one tool in a conversation have two ids; a request that is made again gets the same one."""
+    """Two calls of one tool in a conversation have two ids; a repeated request gets the same one."""
     function = {"name": reply.name, "arguments": json.dumps(dict(reply.arguments))}
     number = len(asked.get("messages", ()))
     return {"id": f"call_{reply.name}_{number}", "type": "function", "function": function}
