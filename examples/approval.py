@@ -31,7 +31,7 @@ def agent() -> None:
         holdfast.hook(desk, secret_env="DESK_SECRET", on=["needs-person"])  # for every run of this process
     with holdfast.run("bill", stops="suppress") as run:
         run.finish(pay("ada", 500_00))
-    print(f"the run is {run.status}: {run.result}")
+    print(f"the run is {run.status}: {run.result or 'it waits for a person'}")
 
 
 class Desk(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
 """A coding agent whose files rewind together with what it said: it writes, tests, and repairs a program.
 
     python examples/coding_agent.py          # kill it with -9 at any time, and start it again
-    holdfast artifacts coder                 # the versions that it wrote
+    holdfast artifacts coder work/area.py    # the versions that it wrote
     holdfast rewind coder@first --files      # conversation and files, back to the first version
     python examples/coding_agent.py          # it goes on from there
 
@@ -9,11 +9,14 @@ What to see: after a kill no version is written twice, and a file is there whole
 rewind work/area.py is the first version again, and the agent repairs it once more.
 """
 
+import os
 import runpy
 import time
 from pathlib import Path
 
 import holdfast
+
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
 
 WORK = Path("work")
 VERSIONS = ["def area(a, b):\n    return a + b\n", "def area(a, b):\n    return a * b\n"]
@@ -22,14 +25,14 @@ VERSIONS = ["def area(a, b):\n    return a + b\n", "def area(a, b):\n    return 
 def write_code(said: list[str]) -> str:
     """The model: its first answer is wrong, its second one is right."""
     print(f"writing version {len(said) + 1}", flush=True)
-    time.sleep(0.3)
+    time.sleep(PACE_S)
     return VERSIONS[min(len(said), 1)]
 
 
 def test_code(path: str, said: list[str]) -> str:
     """Run what is in the file; what is wrong with it, or nothing."""
     print(f"testing version {len(said) + 1}", flush=True)
-    time.sleep(0.3)
+    time.sleep(PACE_S)
     found = runpy.run_path(path)["area"](3, 4)
     return "" if found == 12 else f"area(3, 4) is {found}, and should be 12"
 

@@ -7,10 +7,13 @@ What to see: bank.txt has five lines, however often you kill it. A payment that 
 by its idempotency key; one that did not is made. Nobody guesses, and nobody is asked.
 """
 
+import os
 import time
 from pathlib import Path
 
 import holdfast
+
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
 
 BANK = Path("bank.txt")
 
@@ -28,10 +31,10 @@ def find_payment(who: str, cents: int, *, idempotency_key: str) -> holdfast.Done
 @holdfast.tool(effect="once", verify=find_payment, settle_s=0)
 def pay(who: str, cents: int, *, idempotency_key: str = holdfast.KEY) -> str:
     print(f"paying {who}", flush=True)
-    time.sleep(0.2)  # killed here, the bank knows nothing of it
+    time.sleep(PACE_S)  # killed here, the bank knows nothing of it
     with BANK.open("a") as bank:
         bank.write(f"{who} {cents} {idempotency_key}\n")
-    time.sleep(0.2)  # killed here, only the bank knows of it
+    time.sleep(PACE_S)  # killed here, only the bank knows of it
     return f"receipt of {who}"
 
 

@@ -7,9 +7,12 @@ What to see: no page is read twice, no answer of the model is asked for twice (e
 report is the same as without a kill. The model here is a function; put your client in its place.
 """
 
+import os
 import time
 
 import holdfast
+
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
 
 LIBRARY = {
     "debt": "Debt grows in cycles. See: rates, trade.",
@@ -22,7 +25,7 @@ LIBRARY = {
 def think(notes: dict[str, str]) -> str:
     """The model: which page next? It follows what the notes mention, and stops when all of it is read."""
     print(f"thinking about {len(notes)} notes", flush=True)
-    time.sleep(0.2)
+    time.sleep(PACE_S)
     mentioned = " ".join(notes.values()).partition("See: ")[2] if notes else "debt"
     wanted = [page for page in LIBRARY if page in mentioned or page in " ".join(notes.values())]
     return next((page for page in wanted or ["debt"] if page not in notes), "")
@@ -31,7 +34,7 @@ def think(notes: dict[str, str]) -> str:
 def read(page: str) -> str:
     """A tool that only reads: safe to repeat if it is cut off."""
     print(f"reading {page}", flush=True)
-    time.sleep(0.2)
+    time.sleep(PACE_S)
     return LIBRARY[page]
 
 

@@ -4,14 +4,17 @@ python examples/survive.py            # then, in the middle: kill -9
 python examples/survive.py            # the same line resumes it
 """
 
+import os
 import time
 
 import holdfast
 
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
+
 
 def count_stars(field: str) -> int:
     print(f"looking at {field}", flush=True)
-    time.sleep(0.3)  # a model call, a download, a measurement
+    time.sleep(PACE_S)  # a model call, a download, a measurement
     return sum(map(ord, field))
 
 

@@ -8,11 +8,14 @@ What to see: each agent is a run of its own below `desk`. A handoff is the name 
 letters.txt each customer has one letter, however often the swarm is killed.
 """
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import holdfast
+
+PACE_S = float(os.environ.get("PACE_S", "1"))  # how long each piece of work takes: time for you to kill it
 
 TICKETS = {"ada": "my invoice is wrong", "bob": "the app crashes", "cleo": "I want my money back"}
 
@@ -20,7 +23,7 @@ TICKETS = {"ada": "my invoice is wrong", "bob": "the app crashes", "cleo": "I wa
 def think(who: str, about: str) -> str:
     """The model of all agents. It answers with a text, or with the name of the agent to hand over to."""
     print(f"{who} thinks about: {about}", flush=True)
-    time.sleep(0.2)
+    time.sleep(PACE_S)
     if who == "triage":
         return "to:engineer" if "crash" in about else "to:billing"
     if who == "billing" and "money back" in about:

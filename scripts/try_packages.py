@@ -4,7 +4,8 @@
 
 For each Python: the wheel of Holdfast is installed alone, imported, and asked to run its demo, which kills an
 agent. For each extra: the wheel with it, in an environment of its own, and a look whether what it is for can
-be imported. At last, whether there are wheels of everything for Python 3.14. ``make packages`` does it.
+be imported. A program that uses the public API is checked by mypy and pyright, both strict, against the
+installed wheel. At last, whether there are wheels of everything for Python 3.14. ``make packages`` does it.
 """
 
 import argparse
@@ -23,6 +24,7 @@ EXTRAS: Final = {
     "claude-agent-sdk": "holdfast.adapters.claude_agent_sdk",
     "crewai": "holdfast.adapters.crewai",
     "dynamodb": "holdfast.stores.dynamodb.store",
+    "encryption": "holdfast.stores.encrypted.seal",
     "google-adk": "holdfast.adapters.google_adk",
     "langgraph": "holdfast.adapters.langgraph",
     "llama-index": "holdfast.adapters.llama_index",
@@ -40,12 +42,15 @@ EXTRAS: Final = {
 }
 """Each extra, and the module of Holdfast that needs it."""
 SIZE_MB_MAX: Final = 25
+TYPED: Final = ROOT / "tests" / "architecture" / "typed_api.py"
+"""A program that asserts what the public API gives, statically."""
 _NOT_IN_A_WHEEL: Final = ("tests/", "bench/", "examples/", "docs/", ".venv")
 
 
 def main() -> int:
     """Try everything; the number of things that did not work."""
     arguments = _arguments()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # minutes lie between two lines
     extras = (
         [] if arguments.extras == "none" else arguments.extras.split(",") if arguments.extras else [*EXTRAS]
     )
@@ -59,6 +64,7 @@ def main() -> int:
         failed += _tried(place, sys.executable, next(dist.glob("holdfast-*.tar.gz")), "the sdist", core=True)
         for extra in extras:
             failed += _tried(place, sys.executable, wheel, f"holdfast[{extra}]", extra=extra)
+        failed += _typed(place, wheel)
         failed += _resolved(place, wheel)
     print(f"{len(failed)} did not work" + "".join(f"\n  {problem}" for problem in failed))
     return len(failed)
@@ -114,6 +120,29 @@ def _tried(
             _run(own, "-c", f"import {EXTRAS[extra]}")
     except subprocess.CalledProcessError as error:
         yield f"{what}: {(error.stderr or error.stdout).strip().splitlines()[-1:]}"
+
+
+def _typed(place: Path, wheel: Path) -> Iterator[str]:
+    """Whether the types of the installed package say to a program elsewhere what they say in this tree."""
+    home = place / "typed"
+    _make(home, sys.executable)
+    _run(home / "bin/python", "-m", "pip", "install", "--quiet", wheel, "mypy", "basedpyright")
+    program = home / "program.py"
+    program.write_text(TYPED.read_text(encoding="utf-8"), encoding="utf-8")
+    # pyright's own strict mode; basedpyright, which is pyright in a wheel, is stricter by default
+    (home / "pyrightconfig.json").write_text(
+        '{"include": ["program.py"], "typeCheckingMode": "strict"}', encoding="utf-8"
+    )
+    own = home / "bin/python"
+    for what, command in {
+        "mypy --strict": ("-m", "mypy", "--strict", "--cache-dir", home / "cache", program),
+        "pyright, strict": ("-m", "basedpyright", "--project", home, "--pythonpath", own, "--level", "error"),
+    }.items():
+        try:
+            _run(own, *command)
+            print(f"types: {what} takes a program that uses the installed package")
+        except subprocess.CalledProcessError as error:
+            yield f"types, {what}: {error.stdout.strip().splitlines()[:3]}"
 
 
 def _resolved(place: Path, wheel: Path) -> Iterator[str]:

@@ -74,6 +74,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
         "contributing",
         "releasing",
         "changelog",
+        "history",
     ),
 }
 

@@ -6,6 +6,7 @@ lets Sphinx read the directory.
 """
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -34,6 +35,8 @@ ELSEWHERE: Final = {
 }
 """Pages of the site that are not in docs/, and what links to folders lead to."""
 _LINK: Final = re.compile(r"\]\((?!https?:|mailto:)([^)\s]+)\)")
+_PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)-light\.png\)")
+_MADE_PAGE: Final = re.compile(r"`reference/((?:api/)?\w+)`")
 _FENCE: Final = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -72,14 +75,15 @@ class Site:
         self.pages[place] = (source, text)
 
     def _add_examples(self) -> None:
-        for path in sorted((ROOT / "examples").glob("*.py")):
+        for path in sorted((ROOT / "examples").rglob("*.py")):
+            source = path.relative_to(ROOT).as_posix()
             code = path.read_text(encoding="utf-8")
             about = (ast.get_docstring(ast.parse(code)) or "").partition("\n")[0]
-            self._add(
-                f"examples/{path.stem}.md",
-                f"examples/{path.name}",
-                f"# {path.name}\n\n{about.replace('``', '`')}\n\n```python\n{code}```\n",
-            )
+            page = f"# {path.name}\n\n{about.replace('``', '`')}\n\n```python\n{code}```\n"
+            self._add(f"{source.removesuffix('.py')}.md", source, page)
+        for path in sorted((ROOT / "examples").glob("*.ipynb")):
+            source = path.relative_to(ROOT).as_posix()
+            self._add(f"{source.removesuffix('.ipynb')}.md", source, _notebook(path))
 
     def _add_commands(self) -> None:
         source, text = self.pages["commands.md"]
@@ -99,6 +103,22 @@ class Site:
         self._add("reference/errors.md", "docs/reference/errors.md", index_page())
         self._add("reference/http-api.md", "docs/reference/http-api.md", http_page())
 
+    def pictured(self, place: str, text: str) -> str:
+        """A picture that there is in light and dark is shown as the reader has the site."""
+
+        def both(found: re.Match[str]) -> str:
+            alt, name = " ".join(found[1].split()), found[2]
+            dark = os.path.normpath(PurePosixPath(place).parent / f"{name}-dark.png")
+            if dark not in self.files:
+                return found[0]
+            shades = [
+                f":::{{image}} {name}-{one}.png\n:class: only-{one}\n:alt: {alt}\n:::"
+                for one in ("light", "dark")
+            ]
+            return "\n".join(shades)
+
+        return _PICTURE.sub(both, text)
+
     def write(self, target: Path) -> None:
         """Write all of it; what was there goes."""
         shutil.rmtree(target, ignore_errors=True)
@@ -107,12 +127,13 @@ class Site:
             shutil.copyfile(path, target / place)
         for place, (source, text) in self.pages.items():
             (target / place).parent.mkdir(parents=True, exist_ok=True)
-            (target / place).write_text(
-                self.linked(place, source, text) + self._contents(place), encoding="utf-8"
-            )
+            made = self.pictured(place, self.linked(place, source, text))
+            (target / place).write_text(made + self._contents(place), encoding="utf-8")
 
     def linked(self, place: str, source: str, text: str) -> str:
         """The text with its links as the site has them. Code stays as it is."""
+        if place == "reference/index.md":  # its pages are made from the code: only the site has them
+            text = _MADE_PAGE.sub(r"[`reference/\1`](\1.md)", text)
         to_place: Callable[[re.Match[str]], str] = lambda found: self._link(place, source, found[1])  # noqa: E731
         pieces = _FENCE.split(text)
         return "".join(piece if _FENCE.fullmatch(piece) else _links_in(piece, to_place) for piece in pieces)
@@ -127,8 +148,8 @@ class Site:
         found = ELSEWHERE.get(wanted) or wanted.removeprefix("docs/")
         if wanted == "README.md":
             return _relative("index.md", place)
-        if wanted.startswith("examples/") and wanted.endswith(".py"):
-            return _relative(f"examples/{PurePosixPath(wanted).stem}.md", place)
+        if wanted.startswith("examples/") and wanted.endswith((".py", ".ipynb")):
+            return _relative(f"{PurePosixPath(wanted).with_suffix('.md')}", place)
         if found not in self.pages and (not wanted.startswith("docs/") or found not in self.files):
             return ""
         return _relative(
@@ -149,6 +170,16 @@ class Site:
             "commands": [f"/{one.removesuffix('.md')}" for one in self.pages if one.startswith("commands/")],
         }
         return _toctree(under[name]) if name in under else ""
+
+
+def _notebook(path: Path) -> str:
+    """The cells of a notebook, as a page: its texts, and its programs."""
+    cells = [
+        (one["cell_type"], "".join(one["source"])) for one in json.loads(path.read_text("utf-8"))["cells"]
+    ]
+    return (
+        "\n\n".join(text if kind == "markdown" else f"```python\n{text}\n```" for kind, text in cells) + "\n"
+    )
 
 
 def slug(heading: str) -> str:

@@ -15,6 +15,8 @@ RAY = Path(__file__).parents[1] / "long" / "ray" / "test_ray.py"
 """What needs Ray is tested in an environment of its own."""
 KILLED = Path(__file__).with_name("test_killed_examples.py")
 DEADLINE_S = 60.0
+SHARED = {"desk", "anthropic_desk"}
+"""Not programs: what those of examples/frameworks share."""
 
 
 def run_example(name: str, cwd: Path, *arguments: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
@@ -32,13 +34,19 @@ def run_example(name: str, cwd: Path, *arguments: str, expect: int = 0) -> "subp
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return mine | {"PACE_S": "0.3"}
 
 
 def test_every_example_is_tested_here() -> None:
     """A program that is added to examples/ and not run by a test is a program that rots."""
-    here = "".join(path.read_text() for path in (Path(__file__), KILLED, RAY))
-    untested = [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in here]
+    on_frameworks = (Path(__file__).parents[1] / "adapters").glob("*/test_example.py")
+    here = "".join(path.read_text() for path in (Path(__file__), KILLED, RAY, *on_frameworks))
+    untested = [
+        path.name
+        for path in EXAMPLES.rglob("*.py")
+        if f'"{path.name}"' not in here and path.stem not in SHARED
+    ]
     assert not untested
 
 

@@ -26,7 +26,7 @@ LINES_MAX = 80
 
 def environment(**more: str) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return mine | {"PYTHONUNBUFFERED": "1"} | more
+    return mine | {"PYTHONUNBUFFERED": "1", "PACE_S": "0.3"} | more
 
 
 def lines_of(place: Path, *words: str, **more: str) -> list[str]:
@@ -88,11 +88,11 @@ def until(is_so: object, process: "subprocess.Popen[bytes]", output: Path) -> No
 def test_examples_are_short_and_say_what_to_kill() -> None:
     """At most 80 lines; the first words say how to start it; what the list says of each is its first sentence."""
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    for path in EXAMPLES.glob("*.py"):
+    for path in EXAMPLES.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= LINES_MAX, path.name
         assert text.startswith('"""'), path.name
-        assert f"({path.name})" in page, path.name
+        assert f"({path.relative_to(EXAMPLES).as_posix()})" in page, path.name
     assert "(notebook.ipynb)" in page
 
 
@@ -165,7 +165,7 @@ def test_an_approval_outlives_its_processes(tmp_path: Path) -> None:
         until(lambda: "http" in output.read_text(), process, output)
         address = output.read_text().split()[0]
         told = lines_of(tmp_path, *example("approval.py"), DESK=address, **secret)
-        assert told == ["the run is parked: None"]
+        assert told == ["the run is parked: it waits for a person"]
         until(lambda: "Pay 50000 cents to ada?" in output.read_text(), process, output)
     with started(tmp_path, *example("approval.py"), "desk", **secret) as (process, output):
         until(lambda: "http" in output.read_text(), process, output)

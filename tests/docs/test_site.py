@@ -3,13 +3,15 @@
 What needs Sphinx is in ``make docs``. This reads what Sphinx would read, in a second.
 """
 
+import json
 import os
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from scripts import newcomer, replay_picture
+from scripts import newcomer, replay_picture, try_packages
 from scripts.site import stage
 from scripts.site.api_pages import CLASSES, error_names, grouped_names
 from scripts.site.command_pages import sections, usage
@@ -148,3 +150,34 @@ def test_the_newcomer_types_what_the_page_says() -> None:
     counted = newcomer.counted(newcomer.blocks())
     assert counted.commands < 20
     assert str(counted) in page
+
+
+def test_every_extra_is_tried_in_an_empty_environment() -> None:
+    """By ``make packages``. One was left out, because nothing compared its list with the project's."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(try_packages.EXTRAS) == set(declared["optional-dependencies"])
+
+
+def test_a_notebook_is_a_page(site: stage.Site) -> None:
+    """Every cell of it, in order: the list of examples had a name there that led nowhere."""
+    cells = json.loads((ROOT / "examples/notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    _, page = site.pages["examples/notebook.md"]
+    places = [page.index("".join(cell["source"])) for cell in cells]
+    assert places == sorted(places)
+    assert page.count("```python") == sum(cell["cell_type"] == "code" for cell in cells)
+
+
+def test_pages_made_from_the_code_are_linked(site: stage.Site) -> None:
+    """The table of the Python API names them; on the site each name leads there."""
+    source, text = site.pages["reference/index.md"]
+    made = site.linked("reference/index.md", source, text)
+    assert "[`reference/api/run`](api/run.md)" in made
+    assert "[`reference/errors`](errors.md)" in made
+
+
+def test_a_picture_is_shown_as_the_reader_has_the_site(site: stage.Site) -> None:
+    """In the dark, the dark one. One without a dark sister stays as it is."""
+    made = site.pictured("index.md", "![A run](images/inspector-light.png)\n![x](images/replay-light.png)")
+    assert ":class: only-dark" in made
+    assert "images/inspector-dark.png" in made
+    assert made.endswith("![x](images/replay-light.png)")

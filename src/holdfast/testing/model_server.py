@@ -6,12 +6,14 @@
         client = holdfast.wrap(openai.OpenAI(base_url=model.base_url, api_key="none", max_retries=0))
 
 It answers chat completions, streamed or not, in the order of its replies, over real HTTP; standard library
-only. ``requests`` has what it was asked: a call that Holdfast answers from the journal never gets here.
+only. Without an order it can answer by the request: with ``ModelServer(otherwise=function)``, an agent that
+is killed and started again gets the same answers. ``requests`` has what it was asked: a call that Holdfast
+answers from the journal never gets here.
 """
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from types import TracebackType
@@ -50,8 +52,16 @@ Reply = str | ToolCall | Failure | CutOff
 class ModelServer:
     """The server, in a thread of this process, until the block is left."""
 
-    def __init__(self, replies: Iterable[Reply] = (), *, otherwise: Reply | None = None) -> None:
-        """Answer with these, one a request; then with ``otherwise``, or with status 500."""
+    def __init__(
+        self,
+        replies: Iterable[Reply] = (),
+        *,
+        otherwise: Reply | Callable[[dict[str, Any]], Reply] | None = None,
+    ) -> None:
+        """Answer with these, one a request; then with ``otherwise``, or with status 500.
+
+        ``otherwise`` may be a function of the request.
+        """
         self.requests: list[dict[str, Any]] = []
         """The bodies of the requests, in their order."""
         self._replies = deque(replies)
@@ -77,6 +87,8 @@ class ModelServer:
             self.requests.append(asked)
             if self._replies:
                 return self._replies.popleft()
+        if callable(self._otherwise):
+            return self._otherwise(asked)
         return Failure(500) if self._otherwise is None else self._otherwise
 
     def __enter__(self) -> Self:
@@ -130,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        deltas = _deltas(reply)
+        deltas = _deltas(asked, reply)
         for delta in deltas[: reply.pieces] if isinstance(reply, CutOff) else deltas:
             self._event(asked, {"delta": delta, "finish_reason": None})
         if not isinstance(reply, CutOff):
@@ -153,22 +165,24 @@ def _reason(reply: str | ToolCall | CutOff) -> str:
     return "tool_calls" if isinstance(reply, ToolCall) else "stop"
 
 
-def _call(reply: ToolCall) -> dict[str, Any]:
+def _call(asked: Mapping[str, Any], reply: ToolCall) -> dict[str, Any]:
+    """Two calls of one tool in a conversation have two ids; a repeated request gets the same one."""
     function = {"name": reply.name, "arguments": json.dumps(dict(reply.arguments))}
-    return {"id": f"call_{reply.name}", "type": "function", "function": function}
+    number = len(asked.get("messages", ()))
+    return {"id": f"call_{reply.name}_{number}", "type": "function", "function": function}
 
 
 def _completion(asked: Mapping[str, Any], reply: str | ToolCall) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply if isinstance(reply, str) else None}
     if isinstance(reply, ToolCall):
-        message["tool_calls"] = [_call(reply)]
+        message["tool_calls"] = [_call(asked, reply)]
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     choice = {"index": 0, "message": message, "finish_reason": _reason(reply)}
     return {**_head(asked, "chat.completion"), "choices": [choice], "usage": usage}
 
 
-def _deltas(reply: str | ToolCall | CutOff) -> list[dict[str, Any]]:
+def _deltas(asked: Mapping[str, Any], reply: str | ToolCall | CutOff) -> list[dict[str, Any]]:
     if isinstance(reply, ToolCall):
-        return [{"role": "assistant", "tool_calls": [{"index": 0, **_call(reply)}]}]
+        return [{"role": "assistant", "tool_calls": [{"index": 0, **_call(asked, reply)}]}]
     text = reply.text if isinstance(reply, CutOff) else reply
     return [{"content": text[at : at + _WORDS]} for at in range(0, len(text), _WORDS)]

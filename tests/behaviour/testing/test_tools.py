@@ -105,6 +105,22 @@ def test_the_model_says_what_it_is_told_in_order() -> None:
     assert len(model.requests) == 4
 
 
+def test_the_model_answers_by_the_request() -> None:
+    """So an agent that is killed and started again, with a new server, is told the same."""
+    with ModelServer(["first"], otherwise=lambda asked: asked["messages"][-1]["content"] + "!") as model:
+        said = [json.loads(ask(model))["choices"][0]["message"]["content"] for _ in range(2)]
+    assert said == ["first", "Hi!"]
+
+
+def test_two_calls_of_one_tool_have_two_ids() -> None:
+    """As with every provider; the same request again has the same id. Both calls were ``call_pay``, which some frameworks refuse."""
+    later = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]
+    with ModelServer(otherwise=ToolCall("pay", {"n": 3})) as model:
+        answers = [json.loads(ask(model, **more)) for more in ({}, {"messages": later}, {})]
+    first, second, again = (answer["choices"][0]["message"]["tool_calls"][0]["id"] for answer in answers)
+    assert first == again != second
+
+
 def test_a_stream_breaks_off_where_it_is_told_to() -> None:
     """The pieces before it are there, and no end."""
     with ModelServer(["Hello, you!", CutOff("Hello, you!", pieces=2)]) as model:

@@ -234,13 +234,16 @@ def test_memory(story_ui: Inspector, view: View) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("report")
 
 
-@pytest.mark.parametrize("path", ["/", "/runs", "/effects", "/run/debt-cycles", "/diff", "/memory"])
-def test_a_page_is_as_wide_as_its_window(story_ui: Inspector, view: View, path: str) -> None:
-    """At 800 pixels nothing makes the page scroll sideways."""
-    viewer = view(story_ui, width=800)
+@pytest.mark.parametrize("width", [800, 400])
+@pytest.mark.parametrize(
+    "path", ["/", "/runs", "/effects", "/run/debt-cycles", "/run/asked", "/diff", "/memory"]
+)
+def test_a_page_is_as_wide_as_its_window(story_ui: Inspector, view: View, path: str, width: int) -> None:
+    """At 800 pixels nothing makes the page scroll sideways, and on a telephone neither: an empty card of a run did."""
+    viewer = view(story_ui, width=width)
     page = viewer.go(path)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_without_the_token_nothing_is_shown(story_ui: Inspector, view: View) -> None:
