@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,64 +41,76 @@ from bench.peers.report import (
     wins_of,
 )
 
-CROWD_LIMIT: Final = 4
+LIMIT_OF_THE_TABLE: Final = 3
+"""What is in the table is done to its end, if at all possible: it has so many times as long."""
+CROWD_LIMIT: Final = 2
 """Agents that run at once have so many times as long as one that records."""
 
 
 def main() -> int:
-    options, began = _options(), os.getloadavg()[0]
+    options = _options()
     drivers = [one for one in DRIVERS if options.only.lower() in one.name.lower()]
     for driver in [one for one in drivers if not (ROOT / one.environment).exists()]:
         print(f"{driver.name} is left out: there is no {driver.environment}", file=sys.stderr)
         drivers.remove(driver)
+    rows = [Row(driver, {}, {}) for driver in drivers]
+    found: dict[str, Any] = {}
     if options.again:
-        found = json.loads(Path(options.again).read_text(encoding="utf-8"))
+        found |= json.loads(Path(options.again).read_text(encoding="utf-8"))
         by_name = {facts["driver"]: facts for facts in found["rows"]}
-        rows = [row_of(by_name[driver.name], driver) for driver in drivers if driver.name in by_name]
+        rows = [row_of(by_name[row.driver.name], row.driver) for row in rows if row.driver.name in by_name]
     else:
-        rows = _measured(drivers, options)
-        found = {
+        found |= {
             "target": "bench-peers",
             "date": datetime.now(UTC).date().isoformat(),
             "commit": _commit(),
-            "command": "make bench-peers",
             "machine": f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, Python {platform.python_version()}",
             "versions": {name: version for row in rows for name, version in versions_of(row.driver).items()},
-            "load": [round(load, 1) for load in (began, os.getloadavg()[0])],
             "rounds": options.rounds,
             "limit_s": options.limit_s,
+            "load": [],
         }
+        _measure_all(rows, options, lambda: _keep(found, rows, options))
+    _keep(found, rows, options)
+    _tell(rows, found, options)
+    return 0
+
+
+def _keep(found: dict[str, Any], rows: list[Row], options: argparse.Namespace) -> None:
+    """Write down what is measured until now: a run that is ended before its end has that."""
+    if not options.again:
+        found["load"].append(round(os.getloadavg()[0], 1))
     found |= {
         "rows": [facts_of(row) for row in rows],
         "wins": wins_of(rows),
         "tables": {name: markdown_of(table_of(rows, columns)) for name, columns in TABLES.items()},
     }
-    _tell(rows, found, options)
-    return 0
+    if options.results:
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        Path(options.results).write_text(text + "\n", encoding="utf-8")
 
 
-def _measured(drivers: list[Driver], options: argparse.Namespace) -> list[Row]:
-    rows = [Row(driver, {}, {}) for driver in drivers]
+def _measure_all(rows: list[Row], options: argparse.Namespace, keep: Callable[[], None]) -> None:
+    drivers = [row.driver for row in rows]
     server = (
         Server.started(within="/var/tmp", settings={"max_connections": "300"}) if _needs(drivers) else None
     )
     try:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.place) as made:
-            _measure(rows, World(Path(made), server, options.limit_s * CROWD_LIMIT), options)
+            _measure(rows, World(Path(made), server, options.limit_s * CROWD_LIMIT), options, keep)
     finally:
         if server is not None:
             server.remove()
     if options.install:
         _say("installations")
-        rows = [row._replace(installed_mb=installed_mb(row.driver)) for row in rows]
-    return rows
+        rows[:] = [row._replace(installed_mb=installed_mb(row.driver)) for row in rows]
 
 
 def _needs(drivers: list[Driver]) -> bool:
     return any(driver.server for driver in drivers)
 
 
-def _measure(rows: list[Row], world: World, options: argparse.Namespace) -> None:
+def _measure(rows: list[Row], world: World, options: argparse.Namespace, keep: Callable[[], None]) -> None:
     """Size by size, and several rounds of those that are told most of; in each, another driver comes first."""
     for steps in options.steps:
         rounds = options.rounds if steps == TABLE_STEPS else 1
@@ -105,7 +118,8 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace) -> None
             _say(f"{steps:,} steps, round {number + 1} of {rounds}")
             for row in _turned(rows, number):
                 try:
-                    recorded = record(row.driver, world, steps, options.limit_s)
+                    limit_s = options.limit_s * (LIMIT_OF_THE_TABLE if steps <= TABLE_STEPS else 1)
+                    recorded = record(row.driver, world, steps, limit_s)
                 except (
                     RuntimeError,
                     subprocess.TimeoutExpired,
@@ -113,6 +127,7 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace) -> None
                     _say(f"{row.driver.name} has no {steps:,} steps: {failed}")
                     continue
                 row.recorded.setdefault(steps, []).append(recorded)
+            keep()
     for agents in options.agents:
         rounds = options.rounds if agents == TABLE_AGENTS else 1
         for number in range(rounds):
@@ -120,6 +135,7 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace) -> None
             for row in _turned(rows, number):
                 taken = crowd_s(row.driver, world, agents) if "crowd" in row.driver.can else None
                 row.crowds.setdefault(agents, []).extend([] if taken is None else [taken])
+            keep()
     _say("branches, diffs, prunes, syncs")
     longest = min(TABLE_STEPS, max(options.steps))
     for at, row in enumerate(rows):
@@ -128,6 +144,7 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace) -> None
             dropped=dropped(row.driver, world),
             syncs=syncs_a_step(row.driver, world),
         )
+        keep()
 
 
 def _turned(rows: list[Row], number: int) -> list[Row]:
@@ -149,10 +166,10 @@ def _tell(rows: list[Row], found: dict[str, Any], options: argparse.Namespace) -
         for line in lines[1:]:
             table.add_row(*line)
         console.print(table)
-    load = " and ".join(f"{load:.1f}" for load in found["load"])
+    load = f"{min(found['load'])} to {max(found['load'])}"
     console.print(
         f"{found['date']}; steps of 4 KB, medians of {found['rounds']} rounds in turns, of {TABLE_STEPS:,} steps and of "
-        f"{TABLE_AGENTS} agents; {found['machine']}; load before and after {load}"
+        f"{TABLE_AGENTS} agents; {found['machine']}; load {load}"
     )
     console.print(", ".join(f"{name} {version}" for name, version in found["versions"].items()), markup=False)
     console.print("Where a peer is better:" if found["wins"] else "No peer is better in any figure.")
@@ -160,10 +177,6 @@ def _tell(rows: list[Row], found: dict[str, Any], options: argparse.Namespace) -
         console.print(f"- {win}", markup=False)
     if options.plots:
         plots_of(rows, Path(options.plots))
-    if options.results:
-        Path(options.results).write_text(
-            json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
 
 
 def _commit() -> str:

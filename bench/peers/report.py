@@ -92,8 +92,8 @@ def row_of(facts: dict[str, Any], driver: Driver) -> Row:
 
 A_STEP: Final = (
     Column("syncs", "syncs a step", 1, 1),
-    Column("step_us@1000", "a step, ms", 1e-3, 2, has_spread=True),
-    Column("late_us@1000", "one of the last 100, ms", 1e-3, 2, has_spread=True),
+    Column("quick_us@1000", "a step, ms", 1e-3, 2, has_spread=True),
+    Column("step_us@1000", "median, ms", 1e-3, 2, has_spread=True),
     Column("cpu_us@1000", "CPU of its process, ms", 1e-3, 2),
     Column("step_bytes@1000", "on disk a step, KB", 1e-3, 1),
     Column("resume_s@1000", "resume, s", 1, 2, has_spread=True),
