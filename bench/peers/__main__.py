@@ -27,7 +27,7 @@ from bench.peers.director import (
     syncs_a_step,
     versions_of,
 )
-from bench.peers.drivers import DRIVERS, Driver
+from bench.peers.drivers import DRIVERS
 from bench.peers.plots import plots_of
 from bench.peers.report import (
     TABLE_AGENTS,
@@ -70,16 +70,19 @@ def main() -> int:
             "limit_s": options.limit_s,
             "load": [],
         }
-        _measure_all(rows, options, lambda: _keep(found, rows, options))
-    _keep(found, rows, options)
+    _measure_all(rows, options, lambda: _keep(found, rows, options))
+    _write(found, rows, options)
     _tell(rows, found, options)
     return 0
 
 
 def _keep(found: dict[str, Any], rows: list[Row], options: argparse.Namespace) -> None:
     """Write down what is measured until now: a run that is ended before its end has that."""
-    if not options.again:
-        found["load"].append(round(os.getloadavg()[0], 1))
+    found["load"].append(round(os.getloadavg()[0], 1))
+    _write(found, rows, options)
+
+
+def _write(found: dict[str, Any], rows: list[Row], options: argparse.Namespace) -> None:
     found |= {
         "rows": [facts_of(row) for row in rows],
         "wins": wins_of(rows),
@@ -91,23 +94,22 @@ def _keep(found: dict[str, Any], rows: list[Row], options: argparse.Namespace) -
 
 
 def _measure_all(rows: list[Row], options: argparse.Namespace, keep: Callable[[], None]) -> None:
-    drivers = [row.driver for row in rows]
-    server = (
-        Server.started(within="/var/tmp", settings={"max_connections": "300"}) if _needs(drivers) else None
-    )
+    measures = bool(options.steps or options.agents or options.histories)
+    needs_server = measures and any(row.driver.server for row in rows)
+    server = Server.started(within="/var/tmp", settings={"max_connections": "300"}) if needs_server else None
     try:
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.place) as made:
-            _measure(rows, World(Path(made), server, options.limit_s * CROWD_LIMIT), options, keep)
+            world = World(Path(made), server, options.limit_s * CROWD_LIMIT)
+            _measure(rows, world, options, keep)
+            if options.histories:
+                _measure_histories(rows, world, keep)
     finally:
         if server is not None:
             server.remove()
     if options.install:
         _say("installations")
         rows[:] = [row._replace(installed_mb=installed_mb(row.driver)) for row in rows]
-
-
-def _needs(drivers: list[Driver]) -> bool:
-    return any(driver.server for driver in drivers)
+        keep()
 
 
 def _measure(rows: list[Row], world: World, options: argparse.Namespace, keep: Callable[[], None]) -> None:
@@ -136,11 +138,13 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace, keep: C
                 taken = crowd_s(row.driver, world, agents) if "crowd" in row.driver.can else None
                 row.crowds.setdefault(agents, []).extend([] if taken is None else [taken])
             keep()
+
+
+def _measure_histories(rows: list[Row], world: World, keep: Callable[[], None]) -> None:
     _say("branches, diffs, prunes, syncs")
-    longest = min(TABLE_STEPS, max(options.steps))
     for at, row in enumerate(rows):
         rows[at] = row._replace(
-            branched=branched(row.driver, world, longest),
+            branched=branched(row.driver, world, TABLE_STEPS),
             dropped=dropped(row.driver, world),
             syncs=syncs_a_step(row.driver, world),
         )
@@ -168,7 +172,7 @@ def _tell(rows: list[Row], found: dict[str, Any], options: argparse.Namespace) -
         console.print(table)
     load = f"{min(found['load'])} to {max(found['load'])}"
     console.print(
-        f"{found['date']}; steps of 4 KB, medians of {found['rounds']} rounds in turns, of {TABLE_STEPS:,} steps and of "
+        f"{found['date']}; steps of 4 KB, {found['rounds']} rounds in turns of {TABLE_STEPS:,} steps and of "
         f"{TABLE_AGENTS} agents; {found['machine']}; load {load}"
     )
     console.print(", ".join(f"{name} {version}" for name, version in found["versions"].items()), markup=False)
@@ -200,7 +204,12 @@ def _options() -> argparse.Namespace:
         "--no-install", dest="install", action="store_false", help="do not install each peer to weigh it"
     )
     parser.add_argument(
-        "--again", default="", help="measure nothing: tables and plots of this file of figures"
+        "--again",
+        default="",
+        help="go on with the figures of this file; without steps and agents, tell them again",
+    )
+    parser.add_argument(
+        "--no-histories", dest="histories", action="store_false", help="no branches, diffs, prunes and syncs"
     )
     parser.add_argument("--plots", default="", help="write the plots into this directory")
     parser.add_argument("--results", default="", help="write all figures as JSON to this file")

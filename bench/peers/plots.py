@@ -19,7 +19,7 @@ _COLOURS: Final = {
 _MARKERS: Final = ("o", "s", "^")
 """The ways of one peer have its colour."""
 _SUBJECTS: Final = (
-    ("late_us", "a step at the end of so many, ms", 1e-3),
+    ("late_us", "a step at the end of so many, ms (x: stopped there)", 1e-3),
     ("step_bytes", "on disk for each step, KB", 1e-3),
     ("resume_s", "from the start of a fresh process to the next step, s", 1.0),
     ("crowd", "agents at once in one process: steps a second", 1.0),
@@ -32,6 +32,7 @@ def plots_of(rows: Sequence[Row], place: Path) -> list[Path]:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     made = []
     for file, is_server in (("peers.png", False), ("peers-postgresql.png", True)):
@@ -43,6 +44,10 @@ def plots_of(rows: Sequence[Row], place: Path) -> list[Path]:
             _curves(axis, alike, name, scale)
             axis.set(title=title, xlabel="agents" if name == "crowd" else "steps", xscale="log", yscale="log")
             axis.title.set_fontsize(11)
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+            axis.yaxis.set_minor_locator(NullLocator())
+            for each in (axis.xaxis, axis.yaxis):
+                each.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
         handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -54,23 +59,47 @@ def plots_of(rows: Sequence[Row], place: Path) -> list[Path]:
 
 
 def _curves(axis: Any, rows: Sequence[Row], name: str, scale: float) -> None:
-    """A line for each driver, as far as it came."""
+    """A line for each driver; a cross ends it where the time was up."""
     seen = dict.fromkeys(_COLOURS, 0)
     for row in rows:
         peer = row.driver.peer
-        numbers = row.crowds if name == "crowd" else row.recorded
-        values = [(number, told(row, f"{name}@{number}")) for number in sorted(numbers)]
-        points = [(number, value * scale) for number, value in values if value is not None]
         marker = _MARKERS[seen[peer] % len(_MARKERS)]
         seen[peer] += 1
-        if points:
-            axis.plot(
-                *zip(*points, strict=True),
-                marker=marker,
-                markersize=4,
-                linewidth=2.6 if row.driver.is_ours else 1.2,
-                linestyle="-" if marker == "o" else "--",
-                color=_COLOURS[peer],
-                label=row.driver.name,
-                zorder=3 if row.driver.is_ours else 2,
+        points = _crowds(row) if name == "crowd" else _growth(row, name)
+        if not points:
+            continue
+        axis.plot(
+            [number for number, _, _ in points],
+            [value * scale for _, value, _ in points],
+            marker=marker,
+            markersize=4,
+            linewidth=2.6 if row.driver.is_ours else 1.2,
+            linestyle="-" if marker == "o" else "--",
+            color=_COLOURS[peer],
+            label=row.driver.name,
+            zorder=3 if row.driver.is_ours else 2,
+        )
+        ends = [(number, value * scale) for number, value, is_end in points if is_end]
+        if ends:
+            axis.plot(*zip(*ends, strict=True), "x", markersize=8, color=_COLOURS[peer])
+
+
+def _crowds(row: Row) -> list[tuple[int, float, bool]]:
+    values = [(agents, told(row, f"crowd@{agents}")) for agents in sorted(row.crowds)]
+    return [(agents, value, False) for agents, value in values if value is not None]
+
+
+def _growth(row: Row, name: str) -> list[tuple[int, float, bool]]:
+    """The figure at each number of steps, and at the last one of a recording that was stopped."""
+    points = []
+    for steps, rounds in sorted(row.recorded.items()):
+        value = told(row, f"{name}@{steps}")
+        if value is not None:
+            points.append((steps, value, False))
+        elif rounds:
+            furthest = max(rounds, key=lambda one: one.steps)
+            at = furthest.steps
+            points.append(
+                (at, furthest.bytes / at if name == "step_bytes" else float(getattr(furthest, name)), True)
             )
+    return sorted(points)

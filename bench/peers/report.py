@@ -1,7 +1,6 @@
 """The figures of all drivers as JSON and as tables; where a peer is better than Holdfast is computed here."""
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any, Final, NamedTuple
 
 from bench.peers.director import STEPS_OF_A_CROWD, Branched, Dropped, Recorded
@@ -11,6 +10,7 @@ MARGIN: Final = 1.1
 """Times are noisy: a peer is better if it is better by so much."""
 TABLE_STEPS: Final = 1_000
 TABLE_AGENTS: Final = 100
+_MORE_IS_BETTER: Final = ("crowd@", "share_freed")
 
 
 class Row(NamedTuple):
@@ -26,14 +26,14 @@ class Row(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One figure as it is written: its values, of which the median counts, in a unit, with so many digits."""
+    """One figure as it is written: its values, of which the best counts, in a unit, with so many digits."""
 
     name: str
     head: str
     scale: float
     digits: int
-    more_is_better: bool = False
     has_spread: bool = False
+    """Whether the least and the most of all rounds are written."""
 
 
 def values_of(row: Row, name: str) -> list[float]:
@@ -58,9 +58,11 @@ def values_of(row: Row, name: str) -> list[float]:
 
 
 def told(row: Row, name: str) -> float | None:
-    """The median of a figure."""
+    """The best round of a figure: what else a machine does makes times longer, and never shorter."""
     values = values_of(row, name)
-    return median(values) if values else None
+    if not values:
+        return None
+    return max(values) if name.startswith(_MORE_IS_BETTER) else min(values)
 
 
 def facts_of(row: Row) -> dict[str, Any]:
@@ -117,7 +119,7 @@ CROWDS: Final = tuple(
         f"{agents:,} agent{'s' if agents > 1 else ''}: steps a second",
         1,
         0,
-        more_is_better=True,
+        has_spread=True,
     )
     for agents in (1, 10, 100, 1_000)
 )
@@ -126,7 +128,7 @@ HISTORY: Final = (
     Column("fork_bytes", "it adds, KB", 1e-3, 1),
     Column("diff_s", "a diff, ms", 1e3, 1),
     Column("taken_s", "dropping 90 of 100 agents, ms", 1e3, 0),
-    Column("share_freed", "the disk has back, %", 100, 0, more_is_better=True),
+    Column("share_freed", "the disk has back, %", 100, 0),
 )
 TABLES: Final = {
     f"{TABLE_STEPS:,} steps": A_STEP,
@@ -153,10 +155,10 @@ def _cell(row: Row, column: Column) -> str:
         what, _, number = column.name.partition("@")
         came_to = max((one.steps for one in row.recorded.get(int(number or 0), [])), default=0)
         return f"stopped at {came_to:,}" if came_to and what != "crowd" else "–"
-    written = _written(median(values), column)
-    if not column.has_spread or len(values) < 2:
-        return written
-    return f"{written} ({_written(min(values), column)}–{_written(max(values), column)})"
+    ends = [_written(value, column) for value in (min(values), max(values))]
+    best = told(row, column.name)
+    assert best is not None
+    return "–".join(ends) if column.has_spread and len(set(ends)) > 1 else _written(best, column)
 
 
 def _written(value: float, column: Column) -> str:
@@ -184,7 +186,7 @@ def wins_of(rows: Sequence[Row]) -> list[str]:
             value = told(row, column.name)
             if row.driver.is_ours or value is None or not ours:
                 continue
-            better, worse = (ours[0], value) if column.more_is_better else (value, ours[0])
+            better, worse = (ours[0], value) if column.name.startswith(_MORE_IS_BETTER) else (value, ours[0])
             if better * MARGIN < worse:
                 both = f"{_written(value, column)} against {_written(ours[0], column)}"
                 wins.append(f"{row.driver.name}: {_in_full(column)}: {both}")
