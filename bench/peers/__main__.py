@@ -20,7 +20,7 @@ from bench.peers.director import (
     ROOT,
     World,
     branched,
-    crowd_s,
+    crowd,
     dropped,
     installed_mb,
     record,
@@ -135,7 +135,7 @@ def _measure(rows: list[Row], world: World, options: argparse.Namespace, keep: C
         for number in range(rounds):
             _say(f"{agents:,} agents at once, round {number + 1} of {rounds}")
             for row in _turned(rows, number):
-                taken = crowd_s(row.driver, world, agents) if "crowd" in row.driver.can else None
+                taken = crowd(row.driver, world, agents) if "crowd" in row.driver.can else None
                 row.crowds.setdefault(agents, []).extend([] if taken is None else [taken])
             keep()
 

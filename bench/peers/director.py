@@ -27,7 +27,7 @@ TEXTS: Final = 64
 STEPS_OF_A_CROWD: Final = 10
 PRUNED_AGENTS: Final = 90
 KEPT_AGENTS: Final = 10
-_HANGS_S: Final = 300.0
+_HANGS_S: Final = 600.0
 _SYNCED: Final = re.compile(r"^\d+ +(?:fsync|fdatasync|msync|sync_file_range)\(", re.MULTILINE)
 
 
@@ -140,10 +140,19 @@ class Dropped(NamedTuple):
     share_freed: float | None = None
 
 
-def crowd_s(driver: Driver, world: World, agents: int) -> float | None:
-    """How long so many agents take that run at once in one process; None if they do not end in time, or fail."""
+class Crowd(NamedTuple):
+    """Agents that ran at once in one process."""
+
+    taken_s: float
+    cpu_s: float
+    """Of that process; a server's is not in it."""
+
+
+def crowd(driver: Driver, world: World, agents: int) -> Crowd | None:
+    """Let so many agents run at once; None if they do not end in time, or fail."""
     with world.home(driver) as (place, url):
-        return _printed(driver, world, place, url, "crowd", agents, STEPS_OF_A_CROWD)
+        printed = _printed(driver, world, place, url, "crowd", agents, STEPS_OF_A_CROWD)
+        return Crowd(printed[-1], printed[-2]) if printed else None
 
 
 def branched(driver: Driver, world: World, steps: int) -> Branched:
@@ -151,12 +160,20 @@ def branched(driver: Driver, world: World, steps: int) -> Branched:
     if not {"fork", "diff"} & set(driver.can):
         return Branched()
     with world.home(driver) as (place, url):
-        _agent(driver, world, place, url, place / "report.json", PEERS_STEPS=str(steps))
+        _agent(
+            driver,
+            world,
+            place,
+            url,
+            place / "report.json",
+            PEERS_STEPS=str(steps),
+            PEERS_LIMIT_S=str(_HANGS_S),
+        )
         before = _size(place, url)
         middle = steps // 2
-        fork_s = _printed(driver, world, place, url, "fork", middle) if "fork" in driver.can else None
+        fork_s = _taken_s(driver, world, place, url, "fork", middle) if "fork" in driver.can else None
         fork_bytes = (_size(place, url) - before) / TIMES if fork_s is not None else None
-        diff_s = _printed(driver, world, place, url, "diff", middle) if "diff" in driver.can else None
+        diff_s = _taken_s(driver, world, place, url, "diff", middle) if "diff" in driver.can else None
         return Branched(fork_s, fork_bytes, diff_s)
 
 
@@ -168,7 +185,7 @@ def dropped(driver: Driver, world: World) -> Dropped:
         empty = _size(place, url)
         _printed(driver, world, place, url, "crowd", PRUNED_AGENTS + KEPT_AGENTS, STEPS_OF_A_CROWD)
         full = _size(place, url)
-        taken_s = _printed(
+        taken_s = _taken_s(
             driver, world, place, url, "prune", PRUNED_AGENTS - 1
         )  # and the first, which came before
         # A server keeps the space for what comes next, and gives it back in its own time.
@@ -294,7 +311,12 @@ def _agent(
     return found
 
 
-def _printed(driver: Driver, world: World, place: Path, url: str, verb: str, *numbers: int) -> float | None:
+def _taken_s(driver: Driver, world: World, place: Path, url: str, verb: str, number: int) -> float | None:
+    printed = _printed(driver, world, place, url, verb, number)
+    return printed[-1] if printed else None
+
+
+def _printed(driver: Driver, world: World, place: Path, url: str, verb: str, *numbers: int) -> list[float]:
     command = [
         python_of(driver),
         "-m",
@@ -312,16 +334,16 @@ def _printed(driver: Driver, world: World, place: Path, url: str, verb: str, *nu
             env=_environment(world),
             capture_output=True,
             text=True,
-            timeout=world.crowd_limit_s,
+            timeout=world.crowd_limit_s if verb == "crowd" else _HANGS_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
         print(f"{driver.name}: {verb} {numbers} did not end", file=sys.stderr)
-        return None
+        return []
     if done.returncode or not done.stdout:
         print(f"{driver.name}: {verb} {numbers} failed: {done.stderr[-500:]}", file=sys.stderr)
-        return None
-    return float(done.stdout.split()[-1])
+        return []
+    return [float(word) for word in done.stdout.splitlines()[-1].split()]
 
 
 def _environment(world: World) -> dict[str, str]:

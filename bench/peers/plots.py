@@ -19,10 +19,10 @@ _COLOURS: Final = {
 _MARKERS: Final = ("o", "s", "^")
 """The ways of one peer have its colour."""
 _SUBJECTS: Final = (
-    ("late_us", "a step at the end of so many, ms (x: stopped there)", 1e-3),
+    ("cpu_us", "CPU of a step, mean of so many, ms (x: stopped there)", 1e-3),
     ("step_bytes", "on disk for each step, KB", 1e-3),
     ("resume_s", "from the start of a fresh process to the next step, s", 1.0),
-    ("crowd", "agents at once in one process: steps a second", 1.0),
+    ("crowd", "agents at once in one process: steps a CPU second", 1.0),
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from bench.peers.director import STEPS_OF_A_CROWD, Branched, Dropped, Recorded
+from bench.peers.director import STEPS_OF_A_CROWD, Branched, Crowd, Dropped, Recorded
 from bench.peers.drivers import Driver
 
 MARGIN: Final = 1.1
@@ -14,11 +14,11 @@ _MORE_IS_BETTER: Final = ("crowd@", "share_freed")
 
 
 class Row(NamedTuple):
-    """All figures of a driver: rounds by the number of steps, seconds by the number of agents."""
+    """All figures of a driver: rounds by the number of steps, and by the number of agents."""
 
     driver: Driver
     recorded: dict[int, list[Recorded]]
-    crowds: dict[int, list[float]]
+    crowds: dict[int, list[Crowd]]
     branched: Branched = Branched()
     dropped: Dropped = Dropped()
     syncs: float | None = None
@@ -50,7 +50,7 @@ def values_of(row: Row, name: str) -> list[float]:
     what, _, number = name.partition("@")
     at = int(number)
     if what == "crowd":
-        return [at * STEPS_OF_A_CROWD / taken for taken in row.crowds.get(at, [])]
+        return [at * STEPS_OF_A_CROWD / one.cpu_s for one in row.crowds.get(at, [])]
     rounds = [one for one in row.recorded.get(at, []) if one.steps >= at]
     if what == "step_bytes":
         return [one.bytes / at for one in rounds]
@@ -72,7 +72,7 @@ def facts_of(row: Row) -> dict[str, Any]:
         "kept": row.driver.kept,
         "syncs_a_step": row.syncs,
         "rounds": {str(steps): [one._asdict() for one in rounds] for steps, rounds in row.recorded.items()},
-        "crowds_s": {str(agents): taken for agents, taken in row.crowds.items()},
+        "crowds": {str(agents): [one._asdict() for one in taken] for agents, taken in row.crowds.items()},
         **row.branched._asdict(),
         "dropped": row.dropped._asdict(),
         "installed_mb": row.installed_mb,
@@ -84,7 +84,7 @@ def row_of(facts: dict[str, Any], driver: Driver) -> Row:
     return Row(
         driver,
         {int(steps): [Recorded(**one) for one in rounds] for steps, rounds in facts["rounds"].items()},
-        {int(agents): taken for agents, taken in facts["crowds_s"].items()},
+        {int(agents): [Crowd(**one) for one in taken] for agents, taken in facts["crowds"].items()},
         Branched(**{name: facts[name] for name in Branched._fields}),
         Dropped(**facts["dropped"]),
         facts["syncs_a_step"],
@@ -105,10 +105,10 @@ A_STEP: Final = (
     Column("installed_mb", "installed, MB", 1, 0),
 )
 GROWTH: Final = (
-    Column("late_us@10", "a late step of 10, ms", 1e-3, 2),
-    Column("late_us@100", "of 100", 1e-3, 2),
-    Column("late_us@1000", "of 1,000", 1e-3, 2),
-    Column("late_us@10000", "of 10,000", 1e-3, 2),
+    Column("cpu_us@10", "CPU of a step, ms: of 10", 1e-3, 2),
+    Column("cpu_us@100", "of 100", 1e-3, 2),
+    Column("cpu_us@1000", "of 1,000", 1e-3, 2),
+    Column("cpu_us@10000", "of 10,000", 1e-3, 2),
     Column("step_bytes@10000", "on disk a step at 10,000, KB", 1e-3, 1),
     Column("resume_s@10000", "resume at 10,000, s", 1, 2),
     Column("resume_memory_mb@10000", "memory then, MB", 1, 0),
@@ -116,7 +116,7 @@ GROWTH: Final = (
 CROWDS: Final = tuple(
     Column(
         f"crowd@{agents}",
-        f"{agents:,} agent{'s' if agents > 1 else ''}: steps a second",
+        f"{agents:,} agent{'s' if agents > 1 else ''}: steps a CPU second",
         1,
         0,
         has_spread=True,

@@ -1,4 +1,4 @@
-"""``python -m bench.peers.start MODULE VERB PLACE URL …``: one process of one driver. Prints how many seconds its verb took."""
+"""``python -m bench.peers.start MODULE VERB PLACE URL …``: one process of one driver. Prints how many seconds its verb took; of a crowd, its CPU time before."""
 
 import os
 import statistics
@@ -22,7 +22,9 @@ def main(module: str, verb: str, place: str, url: str, *numbers: str) -> None:
         driver.crowd(
             where, url, ["first"], 1
         )  # what a process does once, such as imports, is the cold start's
-        print(_taken_s(lambda: driver.crowd(where, url, names_of(agents), steps)))
+        before = time.process_time()
+        taken = _taken_s(lambda: driver.crowd(where, url, names_of(agents), steps))
+        print(time.process_time() - before, taken)
     elif verb == "prune":
         print(_taken_s(lambda: driver.prune(where, url, ["first", *names_of(int(numbers[0]))])))
     else:

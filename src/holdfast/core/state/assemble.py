@@ -45,7 +45,7 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
         parts = holder.items() if type(holder) is dict else enumerate(holder)
         # A list, because the loop below writes into the container that is being read.
         inner = [(key, part) for key, part in parts if type(part) in _CONTAINERS]
-        _expect([part for _, part in inner], nodes)
+        expect([part for _, part in inner], nodes)
         for key, part in inner:
             holder[key], is_whole = _resolved(part, nodes)
             if not is_whole and type(holder[key]) in _CONTAINERS:
@@ -105,14 +105,14 @@ def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
             return pairs(nodes.items(ref), ref), False
         elif form == TEXT:
             items = nodes.items(ref)
-            _expect(items, nodes)
+            expect(items, nodes)
             return "".join([_piece(item, nodes) for item in items]), True
         else:
             raise corrupt(f"{form!r} stands where a value should")
     raise corrupt("a reference leads in a circle")
 
 
-def _expect(values: Iterable[Any], nodes: Nodes) -> None:
+def expect(values: Iterable[Any], nodes: Nodes) -> None:
     """Fetch together what these values refer to: one request to the store instead of one per value."""
     nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
 
