@@ -210,8 +210,9 @@ def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any
     for now in range(max(levels), -1, -1):
         a_runs, b_runs = ({item.ref for item in side if type(item) is _Run} for side in sides)
         shared = a_runs & b_runs
-        opened = [runs - shared for runs, level in zip((a_runs, b_runs), levels, strict=True) if level >= now]
-        nodes.expect(ref for runs in opened for ref in runs)
+        for refs, level in zip((a_runs, b_runs), levels, strict=True):
+            if level >= now:
+                nodes.expect(refs - shared)
         for number, side in enumerate(sides):
             if levels[number] >= now:
                 sides[number] = [inner for item in side for inner in _stepped(item, shared, nodes)]
