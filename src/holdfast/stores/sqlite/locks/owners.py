@@ -39,7 +39,7 @@ _STORE_BYTE: Final = 1 << _OFFSET_BITS
 _SEARCH_BYTE: Final = _STORE_BYTE + 1
 _CLOSED: Final = -1
 _sync_content: Final = getattr(os, "fdatasync", os.fsync)
-"""Of bytes that replace others: a file system with a journal need not commit it for the time of the change."""
+"""Of bytes that replace others: the file system need not commit its journal for the time of the change."""
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
 _FORMAT_AT: Final = 1
