@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.peers.report import Row, told
+from bench.peers.report import Row, figure_of, furthest, told
 
 _COLOURS: Final = {
     "Holdfast": "#c2410c",
@@ -92,14 +92,11 @@ def _crowds(row: Row) -> list[tuple[int, float, bool]]:
 def _growth(row: Row, name: str) -> list[tuple[int, float, bool]]:
     """The figure at each number of steps, and at the last one of a recording that was stopped."""
     points = []
-    for steps, rounds in sorted(row.recorded.items()):
+    for steps in sorted(row.recorded):
         value = told(row, f"{name}@{steps}")
         if value is not None:
             points.append((steps, value, False))
-        elif rounds:
-            furthest = max(rounds, key=lambda one: one.steps)
-            at = furthest.steps
-            points.append(
-                (at, furthest.bytes / at if name == "step_bytes" else float(getattr(furthest, name)), True)
-            )
-    return sorted(points)
+        elif (stopped := furthest(row, steps)) is not None:
+            points.append((stopped.steps, figure_of(stopped, name), True))
+    whole = max((at for at, _, is_end in points if not is_end), default=0)
+    return sorted(point for point in points if point[0] >= whole or not point[2])

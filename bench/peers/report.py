@@ -51,10 +51,18 @@ def values_of(row: Row, name: str) -> list[float]:
     at = int(number)
     if what == "crowd":
         return [at * STEPS_OF_A_CROWD / one.cpu_s for one in row.crowds.get(at, [])]
-    rounds = [one for one in row.recorded.get(at, []) if one.steps >= at]
-    if what == "step_bytes":
-        return [one.bytes / at for one in rounds]
-    return [getattr(one, what) for one in rounds]
+    return [figure_of(one, what) for one in row.recorded.get(at, []) if one.steps >= at]
+
+
+def figure_of(recorded: Recorded, what: str) -> float:
+    """One round of a figure, also of a recording that was stopped."""
+    value: float = recorded.bytes / recorded.steps if what == "step_bytes" else getattr(recorded, what)
+    return value
+
+
+def furthest(row: Row, steps: int) -> Recorded | None:
+    """Of the recordings of so many steps the one that came furthest."""
+    return max(row.recorded.get(steps, []), key=lambda one: one.steps, default=None)
 
 
 def told(row: Row, name: str) -> float | None:
@@ -105,10 +113,10 @@ A_STEP: Final = (
     Column("installed_mb", "installed, MB", 1, 0),
 )
 GROWTH: Final = (
-    Column("cpu_us@10", "CPU of a step, ms: of 10", 1e-3, 2),
-    Column("cpu_us@100", "of 100", 1e-3, 2),
-    Column("cpu_us@1000", "of 1,000", 1e-3, 2),
-    Column("cpu_us@10000", "of 10,000", 1e-3, 2),
+    Column("cpu_us@10", "CPU of a step, ms, at 10", 1e-3, 2),
+    Column("cpu_us@100", "CPU at 100", 1e-3, 2),
+    Column("cpu_us@1000", "CPU at 1,000", 1e-3, 2),
+    Column("cpu_us@10000", "CPU at 10,000", 1e-3, 2),
     Column("step_bytes@10000", "on disk a step at 10,000, KB", 1e-3, 1),
     Column("resume_s@10000", "resume at 10,000, s", 1, 2),
     Column("resume_memory_mb@10000", "memory then, MB", 1, 0),
@@ -153,8 +161,8 @@ def _cell(row: Row, column: Column) -> str:
     values = values_of(row, column.name)
     if not values:
         what, _, number = column.name.partition("@")
-        came_to = max((one.steps for one in row.recorded.get(int(number or 0), [])), default=0)
-        return f"stopped at {came_to:,}" if came_to and what != "crowd" else "–"
+        stopped = furthest(row, int(number or 0)) if what != "crowd" else None
+        return f"{_written(figure_of(stopped, what), column)} at {stopped.steps:,}" if stopped else "–"
     ends = [_written(value, column) for value in (min(values), max(values))]
     best = told(row, column.name)
     assert best is not None

@@ -117,6 +117,6 @@ def test_who_did_not_come_so_far_says_how_far() -> None:
     by_name = {driver.name: driver for driver in DRIVERS}
     stopped = Row(by_name["Burr: SQLitePersister"], {10_000: [RECORDED._replace(steps=1_734)]}, {1_000: []})
     (_, line) = table_of([stopped], TABLES["growth"])
-    assert line[4] == "stopped at 1,734"
+    assert line[4:6] == ["0.50 at 1,734", "2.9 at 1,734"]
     (_, line) = table_of([stopped], TABLES["many agents in one process"])
     assert line[4] == "\N{EN DASH}"
