@@ -218,7 +218,7 @@ bench-frameworks: .venv/.dev .venv-peers/.ready .venv-crewai/.ready  ## each ada
 	-$(PEERS)/python -m bench langgraph
 	.venv-crewai/bin/python -m bench crewai adapter_imports
 
-bench-peers: .venv-peers/.ready .venv-crewai/.ready /usr/bin/strace  ## the same agent on Holdfast and eight peers, from 10 to 10,000 steps: forty minutes, 8 GB of disk
+bench-peers: .venv-peers/.ready .venv-crewai/.ready /usr/bin/strace  ## the same agent on Holdfast and seven others, from 10 to 10,000 steps, 1 to 1,000 agents: half an hour, 10 GB of disk
 	$(PEERS)/python -m bench.peers --plots docs/images --results bench/peers/last_run.json
 	$(PEERS)/python -m bench sqlite_saver
 
@@ -228,7 +228,8 @@ bench-ui: .venv-ui/.ready /usr/bin/chromium  ## the inspector in a browser: firs
 	.venv-ui/bin/python -m bench inspector
 
 bench-recovery: $(RECOVERY)  ## what kills cost in nine frameworks, with their own persistence and with Holdfast: a quarter of an hour
-	$(BIN)/python -m bench.recovery --plot recovery.svg
+	$(BIN)/python -m bench.recovery --results bench/recovery/last_run.json
+	$(PEERS)/python -m bench.recovery.plot bench/recovery/last_run.json docs/images/recovery.png
 
 clean:  ## remove what make created
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

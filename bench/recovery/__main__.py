@@ -18,7 +18,7 @@ from rich.console import Console
 import holdfast
 from bench.recovery.director import ROOT, kills_of, run
 from bench.recovery.drivers import DRIVERS, Driver
-from bench.recovery.report import NOTHING_OF, Row, facts_of, markdown_of, plot_of, row_of, table_of, wins_of
+from bench.recovery.report import NOTHING_OF, Row, facts_of, markdown_of, row_of, table_of, wins_of
 
 
 def main() -> int:
@@ -44,9 +44,8 @@ def main() -> int:
         "rows": [facts_of(row) for row in rows],
         "wins": wins_of(rows),
     }
-    if options.plot:
-        title = f"{rows[0].kills} kills each, seeds {options.seeds}, {told['date']}: shorter is better"
-        Path(options.plot).write_text(plot_of(rows, title), encoding="utf-8")
+    if options.results:
+        Path(options.results).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if options.json:
         json.dump(told, sys.stdout, indent=2)
         print()
@@ -69,7 +68,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--only", default="", help="drivers whose name has this in it")
     parser.add_argument("--parallel", type=int, default=2, help="drivers at a time")
-    parser.add_argument("--plot", default="", help="write a plot as SVG to this file")
+    parser.add_argument("--results", default="", help="write all figures as JSON to this file")
     parser.add_argument("--keep", default="", help="keep all logs and outputs in this directory")
     parser.add_argument("--json", action="store_true", help="all figures as JSON")
     parser.add_argument("--markdown", action="store_true", help="the table as Markdown")

@@ -1,7 +1,6 @@
-"""The figures of all drivers as a table, as JSON and as a plot; where a peer is better than Holdfast is computed here."""
+"""The figures of all drivers as a table and as JSON; where a peer is better than Holdfast is computed here."""
 
 from collections.abc import Sequence
-from html import escape
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -148,36 +147,3 @@ def _beside(row: Row, rows: Sequence[Row]) -> Row | None:
 def facts_of(row: Row) -> dict[str, Any]:
     """A row as plain data."""
     return {"driver": row.driver.name, "kills": row.kills, **row.figures, "errors": row.errors}
-
-
-# -- the plot --------------------------------------------------------------------------------------------------------
-
-_PANELS: Final = ("calls_repeated", "steps_lost", "payments_doubled", "tokens_again")
-"""Counts alone: times depend on what else the machine does."""
-_LEFT, _WIDE, _GAP, _HIGH, _TOP = 250, 170, 40, 22, 60
-_GREEN, _GREY = "#2e7d5b", "#9aa5b1"
-
-
-def plot_of(rows: Sequence[Row], title: str) -> str:
-    """Bars as SVG: a panel for each of four figures, Holdfast in green."""
-    width = _LEFT + len(_PANELS) * (_WIDE + _GAP) + 20
-    height = _TOP + len(rows) * _HIGH + 20
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="10" y="20" font-size="14">{escape(title)}</text>',
-    ]
-    for number, row in enumerate(rows):
-        y = _TOP + number * _HIGH + 14
-        parts.append(f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{escape(row.driver.name)}</text>')
-    for panel, name in enumerate(_PANELS):
-        x = _LEFT + panel * (_WIDE + _GAP)
-        most = max(row.figures[name] for row in rows) or 1.0
-        parts.append(f'<text x="{x}" y="{_TOP - 12}" font-weight="bold">{escape(WORDS[name])}</text>')
-        for number, row in enumerate(rows):
-            y, value = _TOP + number * _HIGH, row.figures[name]
-            colour = _GREEN if row.driver.is_held else _GREY
-            bar = max(1.0, value / most * (_WIDE - 40))
-            parts.append(f'<rect x="{x}" y="{y + 3}" width="{bar:.1f}" height="14" fill="{colour}"/>')
-            parts.append(f'<text x="{x + bar + 4:.1f}" y="{y + 14}">{written(name, value)}</text>')
-    return "\n".join([*parts, "</svg>", ""])

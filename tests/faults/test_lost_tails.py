@@ -235,7 +235,7 @@ def test_a_slot_is_freed_before_its_row_is(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.EIO, "broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.stores.sqlite.locks.owners.os.fsync", fails)
+        patch.setattr("holdfast.stores.sqlite.locks.owners._sync_content", fails)
         with pytest.raises(holdfast.StoreUnavailable):
             store.delete_run("r", fence=fence, revision=row.revision)
     assert store.find_run("r") is not None

@@ -1,11 +1,14 @@
 """The drivers: how each peer keeps the agent, as its documentation says, and what it promises. This is their list.
 
 A driver's module has ``agent(place, url)``, which does the steps from the top, or from wherever its store says, in a program that is
-started again with the same line; where the peer has it, ``crowd(place, url, agents, steps)``, which runs many agents at once in one
-process, and ``fork(place, url, at)``, which branches the agent's history off at a step.
+started again with the same line; and, where the peer has it, ``crowd(place, url, names, steps)``, which runs many agents at once in
+one process, ``fork(place, url, at)``, which branches the agent's history off at a step, ``diff(place, url, at)``, which compares the
+state there with the last one, and ``prune(place, url, names)``, which drops these agents, the oldest, and keeps all others.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+Verb = Literal["crowd", "fork", "diff", "prune"]
 
 
 class Driver(NamedTuple):
@@ -19,10 +22,12 @@ class Driver(NamedTuple):
     """Whose versions are told, and what a user installs."""
     kept: str
     """What is written at a step, in words."""
+    keeps: Literal["steps", "state"]
+    """Results of single steps, or a state that is handed over as a whole: it is compared with ours of the same kind."""
+    can: tuple[Verb, ...] = ()
+    """What its module has."""
     server: bool = False
     """Whether it keeps its data on PostgreSQL."""
-    crowds: bool = True
-    forks: bool = False
 
     @property
     def name(self) -> str:
@@ -36,33 +41,43 @@ class Driver(NamedTuple):
 _PEERS: Final = ".venv-peers"
 _SAVER: Final = ("langgraph", "langgraph-checkpoint-sqlite")
 _PG_SAVER: Final = ("langgraph", "langgraph-checkpoint-postgres", "psycopg[binary]")
+_OURS_ON_PG: Final = ("holdfast", "psycopg[binary,pool]")
 _STEP: Final = "the step's result"
 _STATE: Final = "the whole state"
+_NEW: Final = "what is new in the state"
+_ALL: Final[tuple[Verb, ...]] = ("crowd", "fork", "diff", "prune")
+_FORKS: Final[tuple[Verb, ...]] = ("crowd", "fork", "prune")
+_PRUNES: Final[tuple[Verb, ...]] = ("crowd", "prune")
 
 DRIVERS: Final = (
-    Driver("Holdfast", "run.step", "holdfast_steps", _PEERS, ("holdfast",), _STEP, forks=True),
+    Driver("Holdfast", "run.step", "holdfast_steps", _PEERS, ("holdfast",), _STEP, "steps", _ALL),
+    Driver("Holdfast", "run.checkpoint", "holdfast_state", _PEERS, ("holdfast",), _NEW, "state", _ALL),
     Driver(
-        "Holdfast",
-        "run.checkpoint",
-        "holdfast_state",
-        _PEERS,
-        ("holdfast",),
-        "what is new in the state",
-        forks=True,
+        "LangGraph", "StateGraph, SqliteSaver", "langgraph_graph", _PEERS, _SAVER, _STATE, "state", _FORKS
     ),
-    Driver("LangGraph", "StateGraph, SqliteSaver", "langgraph_graph", _PEERS, _SAVER, _STATE, forks=True),
     Driver(
         "LangGraph",
-        "@task, SqliteSaver",
-        "langgraph_tasks",
+        "DeltaChannel (beta), SqliteSaver",
+        "langgraph_delta",
         _PEERS,
         _SAVER,
-        _STEP,
-        crowds=False,
+        "what is new, and each 100th time the whole state",
+        "state",
+        _FORKS,
     ),
-    Driver("DBOS", "@DBOS.step, SQLite", "dbos_steps", _PEERS, ("dbos",), _STEP, forks=True),
-    Driver("LetItLoop", "step", "letitloop_steps", _PEERS, ("letitloop",), _STEP),
-    Driver("Burr", "SQLitePersister", "burr_actions", _PEERS, ("apache-burr",), _STATE, forks=True),
+    Driver("LangGraph", "@task, SqliteSaver", "langgraph_tasks", _PEERS, _SAVER, _STEP, "steps", _PRUNES),
+    Driver("DBOS", "@DBOS.step, SQLite", "dbos_steps", _PEERS, ("dbos",), _STEP, "steps", _FORKS),
+    Driver("LetItLoop", "step", "letitloop_steps", _PEERS, ("letitloop",), _STEP, "steps", ("crowd",)),
+    Driver(
+        "Burr",
+        "SQLitePersister",
+        "burr_actions",
+        _PEERS,
+        ("apache-burr",),
+        _STATE,
+        "state",
+        ("crowd", "fork"),
+    ),
     Driver(
         "OpenAI Agents SDK",
         "SQLiteSession",
@@ -70,6 +85,8 @@ DRIVERS: Final = (
         _PEERS,
         ("openai-agents",),
         "a message of the conversation",
+        "steps",
+        _PRUNES,
     ),
     Driver(
         "CrewAI",
@@ -78,17 +95,30 @@ DRIVERS: Final = (
         ".venv-crewai",
         ("crewai",),
         _STATE,
-        crowds=False,
+        "state",
+        ("crowd",),
     ),
     Driver(
         "Holdfast",
         "run.step, PostgreSQL",
         "holdfast_steps",
         _PEERS,
-        ("holdfast", "psycopg[binary,pool]"),
+        _OURS_ON_PG,
         _STEP,
+        "steps",
+        _ALL,
         server=True,
-        forks=True,
+    ),
+    Driver(
+        "Holdfast",
+        "run.checkpoint, PostgreSQL",
+        "holdfast_state",
+        _PEERS,
+        _OURS_ON_PG,
+        _NEW,
+        "state",
+        _ALL,
+        server=True,
     ),
     Driver(
         "LangGraph",
@@ -96,19 +126,15 @@ DRIVERS: Final = (
         "langgraph_graph",
         _PEERS,
         _PG_SAVER,
-        "what is new in each channel",
+        "each channel that changed, as a whole",
+        "state",
+        _FORKS,
         server=True,
-        forks=True,
     ),
     Driver(
-        "DBOS",
-        "@DBOS.step, PostgreSQL",
-        "dbos_steps",
-        _PEERS,
-        ("dbos",),
-        _STEP,
-        server=True,
-        forks=True,
+        "DBOS", "@DBOS.step, PostgreSQL", "dbos_steps", _PEERS, ("dbos",), _STEP, "steps", _FORKS, server=True
     ),
-    Driver("absurd", "ctx.step", "absurd_steps", _PEERS, ("absurd-sdk",), _STEP, server=True),
+    Driver(
+        "absurd", "ctx.step", "absurd_steps", _PEERS, ("absurd-sdk",), _STEP, "steps", _PRUNES, server=True
+    ),
 )

@@ -8,6 +8,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from absurd_sdk import Absurd, AsyncAbsurd
 
 from bench.peers.task import RESUMES, STEPS, text_of, work
@@ -22,8 +23,8 @@ def agent(place: Path, url: str) -> None:
     @app.register_task(name="agent")
     def loop(params: Any, ctx: Any) -> None:
         del params
-        for number in range(STEPS + 1):
-            ctx.step(f"work-{number}", lambda at=number: work(at))
+        history = [ctx.step(f"work-{number}", lambda at=number: work(at)) for number in range(STEPS + 1)]
+        assert len(history) > STEPS
 
     if not RESUMES:
         app.create_queue()
@@ -31,12 +32,12 @@ def agent(place: Path, url: str) -> None:
     app.start_worker(claim_timeout=CLAIM_S, poll_interval=0.01)
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
     del place
 
     async def all_of_them() -> None:
         app = AsyncAbsurd(url)
-        left = agents
+        left = len(names)
 
         @app.register_task(name="agent")
         async def loop(params: Any, ctx: Any) -> None:
@@ -53,8 +54,16 @@ def crowd(place: Path, url: str, agents: int, steps: int) -> None:
                 app.stop_worker()
 
         await app.create_queue()
-        for _ in range(agents):
+        for _ in names:
             await app.spawn("agent", {})
-        await app.start_worker(concurrency=agents, poll_interval=0.01)
+        await app.start_worker(concurrency=len(names), poll_interval=0.01)
 
     asyncio.run(all_of_them())
+
+
+def prune(place: Path, url: str, names: list[str]) -> None:
+    """What ``absurdctl cleanup`` calls: finished tasks, the oldest first."""
+    del place
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SELECT absurd.cleanup_tasks('default', 0, %s)", (len(names),)).fetchone()
+    assert row == (len(names),)

@@ -62,7 +62,7 @@ def fork(place: Path, url: str, at: int) -> None:
     ).with_state_persister(persister).with_identifiers(partition_key="agent").build()
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
     del url
 
     async def one(name: str, persister: Any) -> None:
@@ -82,6 +82,6 @@ def crowd(place: Path, url: str, agents: int, steps: int) -> None:
     async def all_of_them() -> None:
         async with AsyncSQLitePersister.from_values(str(place / "burr.db")) as persister:
             await persister.initialize()
-            await asyncio.gather(*(one(f"agent-{number}", persister) for number in range(agents)))
+            await asyncio.gather(*(one(name, persister) for name in names))
 
     asyncio.run(all_of_them())

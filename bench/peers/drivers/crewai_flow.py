@@ -1,5 +1,6 @@
 """CrewAI: a flow that loops by a router, its state saved by ``@persist`` after each method, and read again by its id."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from crewai.flow.persistence import persist
 from crewai.flow.persistence.sqlite import SQLiteFlowPersistence
 from pydantic import BaseModel
 
-from bench.peers.task import STEPS, work
+from bench.peers.task import STEPS, text_of, work
 
 
 class Progress(BaseModel):
@@ -16,12 +17,10 @@ class Progress(BaseModel):
     messages: list[dict[str, str]] = []
 
 
-def agent(place: Path, url: str) -> None:
-    del url
-
+def _flow(place: Path, steps: int, worked: Any) -> Any:
     @persist(SQLiteFlowPersistence(str(place / "crewai.db")))
     class Loop(Flow[Progress]):
-        max_method_calls: int = STEPS + 10
+        max_method_calls: int = steps + 10
 
         @start()
         def begin(self) -> None:
@@ -29,9 +28,24 @@ def agent(place: Path, url: str) -> None:
 
         @router(or_(begin, "more"))
         def act(self) -> str:
-            text = work(len(self.state.messages))
+            text = worked(len(self.state.messages))
             self.state.messages.append({"role": "assistant", "content": text})
-            return "more" if len(self.state.messages) <= STEPS else "done"
+            return "more" if len(self.state.messages) < steps else "done"
 
-    flow: Any = Loop(tracing=False, suppress_flow_events=True)
-    flow.kickoff(inputs={"id": "agent"})
+    return Loop(tracing=False, suppress_flow_events=True)
+
+
+def agent(place: Path, url: str) -> None:
+    del url
+    _flow(place, STEPS + 1, work).kickoff(inputs={"id": "agent"})
+
+
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
+    del url
+
+    async def all_of_them() -> None:
+        await asyncio.gather(
+            *(_flow(place, steps, text_of).kickoff_async(inputs={"id": name}) for name in names)
+        )
+
+    asyncio.run(all_of_them())

@@ -9,7 +9,7 @@ from dbos import DBOS, SetWorkflowID
 from bench.peers.task import STEPS, text_of, work
 
 
-def _launch(place: Path, url: str) -> None:
+def _configure(place: Path, url: str) -> None:
     where = url or f"sqlite:///{place}/dbos.sqlite"
     config: Any = {
         "name": "agent",
@@ -21,7 +21,7 @@ def _launch(place: Path, url: str) -> None:
 
 
 def agent(place: Path, url: str) -> None:
-    _launch(place, url)
+    _configure(place, url)
     step = DBOS.step()(work)
 
     @DBOS.workflow()
@@ -33,43 +33,51 @@ def agent(place: Path, url: str) -> None:
         DBOS.start_workflow(loop).get_result()
 
 
-def fork(place: Path, url: str, at: int) -> None:
-    if not _LAUNCHED:
-        _launch(place, url)
+@DBOS.step()
+async def _step(number: int) -> str:
+    return text_of(number)
 
-        @DBOS.workflow()
-        def loop() -> int:  # the branch is made, and need not go on
-            return 0
 
-        DBOS.listen_queues([])
-        DBOS.launch()
-        _LAUNCHED.append(True)
-    DBOS.fork_workflow("agent", at)
+@DBOS.workflow()
+async def _loop(steps: int) -> None:
+    for number in range(steps):
+        await _step(number)
 
 
 _LAUNCHED: list[bool] = []
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+def _launch(place: Path, url: str) -> None:
+    """Once in a process, as a program does when it starts. A branch that is made need not go on: no queue is listened to."""
+    if not _LAUNCHED:
+        _configure(place, url)
+        DBOS.listen_queues([])
+        DBOS.launch()
+        _LAUNCHED.append(True)
+
+
+def fork(place: Path, url: str, at: int) -> None:
     _launch(place, url)
+    DBOS.fork_workflow("agent", at)
 
-    @DBOS.step()
-    async def step(number: int) -> str:
-        return text_of(number)
 
-    @DBOS.workflow()
-    async def loop(steps: int) -> None:
-        for number in range(steps):
-            await step(number)
+def prune(place: Path, url: str, names: list[str]) -> None:
+    _launch(place, url)
+    DBOS.delete_workflows(names)
 
+
+_LOOP = asyncio.new_event_loop()
+"""It keeps to the first one that it sees."""
+
+
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
     async def one(name: str) -> None:
         with SetWorkflowID(name):
-            handle = await DBOS.start_workflow_async(loop, steps)
+            handle = await DBOS.start_workflow_async(_loop, steps)
         await handle.get_result()
 
     async def all_of_them() -> None:
-        DBOS.launch()
-        await asyncio.gather(*(one(f"agent-{number}") for number in range(agents)))
+        _launch(place, url)
+        await asyncio.gather(*map(one, names))
 
-    asyncio.run(all_of_them())
-    DBOS.destroy()
+    _LOOP.run_until_complete(all_of_them())

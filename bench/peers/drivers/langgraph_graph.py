@@ -17,15 +17,18 @@ class State(TypedDict):
     messages: Annotated[list[dict[str, str]], operator.add]
 
 
+STATE: type[Any] = State
+
+
 def _graph(node: Any, steps: int, saver: Any) -> Any:
-    builder: Any = StateGraph(State)
+    builder: Any = StateGraph(STATE)
     builder.add_node("work", node)
     builder.add_edge(START, "work")
     builder.add_conditional_edges("work", lambda state: "work" if len(state["messages"]) < steps else END)
     return builder.compile(checkpointer=saver)
 
 
-def _act(state: State) -> dict[str, Any]:
+def _act(state: Any) -> dict[str, Any]:
     return {"messages": [{"role": "assistant", "content": work(len(state["messages"]))}]}
 
 
@@ -53,13 +56,16 @@ def fork(place: Path, url: str, at: int) -> None:
     with _saver(place, url) as saver:
         graph = _graph(_act, STEPS + 1, saver)
         config: Any = {"configurable": {"thread_id": "agent"}}
-        history = graph.get_state_history(config, filter={"step": at}, limit=1)
-        found = next(iter(history))
-        graph.update_state(found.config, {"messages": []})
+        if not _FOUND:  # who branches knows the checkpoint: to look for it takes much longer
+            _FOUND.extend(graph.get_state_history(config, filter={"step": at}, limit=1))
+        graph.update_state(_FOUND[0].config, {"messages": []})
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
-    async def act(state: State) -> dict[str, Any]:
+_FOUND: list[Any] = []
+
+
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
+    async def act(state: Any) -> dict[str, Any]:
         return {"messages": [{"role": "assistant", "content": text_of(len(state["messages"]))}]}
 
     async def all_of_them() -> None:
@@ -75,11 +81,19 @@ def crowd(place: Path, url: str, agents: int, steps: int) -> None:
             await saver.setup()
             graph = _graph(act, steps, saver)
             configs: list[Any] = [
-                {"configurable": {"thread_id": f"agent-{number}"}, "recursion_limit": steps + 10}
-                for number in range(agents)
+                {"configurable": {"thread_id": name}, "recursion_limit": steps + 10} for name in names
             ]
             await asyncio.gather(
                 *(graph.ainvoke({"messages": []}, config, durability="sync") for config in configs)
             )
 
     asyncio.run(all_of_them())
+
+
+def prune(place: Path, url: str, names: list[str]) -> None:
+    with _saver(place, url) as saver:
+        if url:
+            saver.prune(names, strategy="delete")
+        else:
+            for name in names:  # this saver has no ``prune``
+                saver.delete_thread(name)

@@ -18,7 +18,7 @@ def agent(place: Path, url: str) -> None:
     loop()
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
     del url
 
     async def worked(number: int) -> str:
@@ -33,6 +33,6 @@ def crowd(place: Path, url: str, agents: int, steps: int) -> None:
         await loop()
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(one(f"agent-{number}") for number in range(agents)))
+        await asyncio.gather(*map(one, names))
 
     asyncio.run(all_of_them())

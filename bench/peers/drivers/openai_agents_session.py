@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from agents import SQLiteSession
 
@@ -13,13 +14,15 @@ def agent(place: Path, url: str) -> None:
 
     async def loop() -> None:
         session = SQLiteSession("agent", str(place / "sessions.db"))
-        for number in range(len(await session.get_items()), STEPS + 1):
-            await session.add_items([{"role": "assistant", "content": work(number)}])
+        history: list[Any] = await session.get_items()
+        while len(history) <= STEPS:
+            history.append({"role": "assistant", "content": work(len(history))})
+            await session.add_items(history[-1:])
 
     asyncio.run(loop())
 
 
-def crowd(place: Path, url: str, agents: int, steps: int) -> None:
+def crowd(place: Path, url: str, names: list[str], steps: int) -> None:
     del url
 
     async def one(name: str) -> None:
@@ -28,6 +31,16 @@ def crowd(place: Path, url: str, agents: int, steps: int) -> None:
             await session.add_items([{"role": "assistant", "content": text_of(number)}])
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(one(f"agent-{number}") for number in range(agents)))
+        await asyncio.gather(*map(one, names))
+
+    asyncio.run(all_of_them())
+
+
+def prune(place: Path, url: str, names: list[str]) -> None:
+    del url
+
+    async def all_of_them() -> None:
+        for name in names:
+            await SQLiteSession(name, str(place / "sessions.db")).clear_session()
 
     asyncio.run(all_of_them())

@@ -8,6 +8,7 @@ import holdfast
 from holdfast.core.diff.diff_types import Diff
 from holdfast.engine.llm.repair_run import repair
 from holdfast.engine.run.store_session import session_of
+from holdfast.stores.in_memory import MemoryStore
 
 WORLD = {"facts": ""}
 
@@ -55,6 +56,41 @@ def test_two_points_of_one_run(store: holdfast.Store) -> None:
     assert [effect.name for effect in diff.effects] == ["send"]
     assert (diff.b.tokens, diff.b.cost, diff.a.took_s) == (None, None, None)
     assert diff.b.took_s is not None
+
+
+class Asked:
+    """A port that counts how often it is asked for contents."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    def get_blobs(self, addresses: Any) -> Any:
+        self.times += 1
+        return self._port.get_blobs(addresses)
+
+
+def test_what_many_states_changed_is_read_together() -> None:
+    """Each state put what was new into a content of its own. A far store is not asked for each of them.
+
+    It was, 120 times.
+    """
+    port = Asked(MemoryStore("memory://asked"))
+    store = holdfast.Store(port)
+    with holdfast.run("long", store=store, retention=None) as run:
+        state: dict[str, Any] = {"messages": [], "notes": {}}
+        for number in range(120):
+            text = " ".join(f"{number}-{word}" for word in range(400))
+            state["messages"].append({"role": "user", "content": text})
+            state["notes"][f"note {number % 60}"] = [text]
+            run.checkpoint(state)
+    port.times = 0
+    diff = store.diff("long@60", "long@120")
+    assert len(diff.state) >= 120
+    assert port.times <= 12
 
 
 def test_the_other_way_round(store: holdfast.Store) -> None:

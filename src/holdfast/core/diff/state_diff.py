@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from holdfast.core.state.assemble import gather_with
+from holdfast.core.state.assemble import expect, gather_with
 from holdfast.core.state.nodes import (
     DICT,
     LIST,
@@ -133,6 +133,8 @@ def _kind(value: Any) -> str:
 def _objects(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
     path, old_path, a, b = pair
     before, after = _both_objects(a, b, nodes)
+    differ = [side[key] for side in (before, after) for key in side if not _is_same(key, before, after)]
+    expect(differ, nodes)
     for key, item in before.items():
         if key not in after:
             gone = Change((*path, key), "removed", gather_with(item, nodes), None)
@@ -142,6 +144,11 @@ def _objects(pair: _Pair, nodes: Nodes) -> Iterator[Found | _Pair]:
             yield _Pair((*path, key), (*old_path, key), before[key], item)
         else:
             yield Found(Change((*path, key), "added", None, gather_with(item, nodes)), (*old_path, key))
+
+
+def _is_same(key: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether both objects have the key, with a value that need not be loaded."""
+    return key in before and key in after and orjson.dumps(before[key]) == orjson.dumps(after[key])
 
 
 def _both_objects(a: Any, b: Any, nodes: Nodes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -203,6 +210,9 @@ def _unshared(a_ref: str, b_ref: str, nodes: Nodes) -> tuple[list[Any], list[Any
     for now in range(max(levels), -1, -1):
         a_runs, b_runs = ({item.ref for item in side if type(item) is _Run} for side in sides)
         shared = a_runs & b_runs
+        for refs, level in zip((a_runs, b_runs), levels, strict=True):
+            if level >= now:
+                nodes.expect(refs - shared)
         for number, side in enumerate(sides):
             if levels[number] >= now:
                 sides[number] = [inner for item in side for inner in _stepped(item, shared, nodes)]
@@ -251,6 +261,12 @@ def _matchable(a: list[Any], b: list[Any], nodes: Nodes) -> tuple[list[bytes], l
     """Bytes that are equal for equal elements: a reference that both sides have, or else the content."""
     a_json, b_json = ([_json(item) for item in side] for side in (a, b))
     shared = set(a_json) & set(b_json)
+    alone = [
+        item
+        for item, json in zip((*a, *b), (*a_json, *b_json), strict=True)
+        if json not in shared and type(item) is not _Run
+    ]
+    expect(alone, nodes)
 
     def key(item: Any, json: bytes) -> bytes:
         if json in shared or form_of(item) is None:

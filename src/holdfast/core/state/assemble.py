@@ -112,11 +112,16 @@ def _resolved(value: Any, nodes: Nodes) -> tuple[Any, bool]:
             return pairs(nodes.items(ref), ref), False
         elif form == TEXT:
             items = nodes.items(ref)
-            nodes.expect([ref_in(item) for item in items if form_of(item) not in _OWN])
+            expect(items, nodes)
             return "".join([_piece(item, nodes) for item in items]), True
         else:
             raise corrupt(f"{form!r} stands where a value should")
     raise corrupt("a reference leads in a circle")
+
+
+def expect(values: Iterable[Any], nodes: Nodes) -> None:
+    """Fetch together what these values refer to: one request to the store instead of one per value."""
+    nodes.expect(ref_in(value) for value in values if form_of(value) not in _OWN)
 
 
 def _piece(item: Any, nodes: Nodes) -> str:

@@ -38,6 +38,8 @@ _OFFSET_BITS: Final = 62
 _STORE_BYTE: Final = 1 << _OFFSET_BITS
 _SEARCH_BYTE: Final = _STORE_BYTE + 1
 _CLOSED: Final = -1
+_sync_content: Final = getattr(os, "fdatasync", os.fsync)
+"""Of bytes that replace others: the file system need not commit its journal for the time of the change."""
 _POLL_S: Final = 0.01
 _SUSPECT: Final = b"S"
 _FORMAT_AT: Final = 1
@@ -159,7 +161,7 @@ class Owners:
         """Write zeros over any content there; they survive a power cut when it returns. May raise OSError."""
         if os.pread(self.fd, size, offset).strip(b"\0"):
             os.pwrite(self.fd, bytes(size), offset)
-            os.fsync(self.fd)
+            _sync_content(self.fd)
 
     @property
     def size(self) -> int:
