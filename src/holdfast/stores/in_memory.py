@@ -42,7 +42,7 @@ class MemoryStore:
     Implements ``StorePort``; "durable" here means until the process ends.
     """
 
-    is_sealed: Final = False
+    is_sealed: bool = False
 
     def __init__(self, name: str = "") -> None:
         self._name: Final = name

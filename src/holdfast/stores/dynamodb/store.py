@@ -52,7 +52,7 @@ from holdfast.stores.dynamodb.verbs.wait import Waiter
 class DynamoStore:
     """A store in one table, which must exist (``create_table`` makes it). Implements ``StorePort``."""
 
-    is_sealed: Final = False
+    is_sealed: bool = False
 
     def __init__(self, target: Target) -> None:
         self._table: Final = Table(target)

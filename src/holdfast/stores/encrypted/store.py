@@ -50,7 +50,7 @@ _new = tuple.__new__
 class EncryptedStore:
     """Any store, with all contents sealed by keys that it does not have."""
 
-    is_sealed: Final = True
+    is_sealed: bool = True
 
     def __init__(self, inner: "StorePort", keys: StoreKeys, master: "MasterKey | None" = None) -> None:
         self.inner: Final = inner

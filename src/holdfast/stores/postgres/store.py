@@ -56,7 +56,7 @@ class PostgresStore:
     Implements ``StorePort``.
     """
 
-    is_sealed: Final = False
+    is_sealed: bool = False
 
     def __init__(self, name: str, password: str | None = None) -> None:
         """Open the store of the part of a URL after ``postgresql://``."""

@@ -53,7 +53,7 @@ _QUOTED: Final = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})  # the rest
 class SqliteStore:
     """A store in one file on a local disk; created if it does not exist. Implements ``StorePort``."""
 
-    is_sealed: Final = False
+    is_sealed: bool = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Final = os.path.realpath(path)
