@@ -452,3 +452,28 @@ def test_a_fork_of_the_taker_has_each_effect_once(tmp_path: Path) -> None:
     with holdfast.run("third", store=store):
         assert [order(5), order(5)] == [first, second]
     assert len(DONE) == 2
+
+
+@holdfast.tool(name="order with a bad line")
+def order_by_phone(amount: int) -> str:
+    DONE.append(f"order {amount}")
+    if len(DONE) == 2:
+        raise ConnectionError("the line is down")
+    return "noted"
+
+
+def test_a_second_handoff_keeps_the_order_of_done_and_doubtful(tmp_path: Path) -> None:
+    """Of two equal calls the first is done and the second in doubt, also for who takes over from the taker.
+
+    Seen before: the doubt came first, and the taker's first call was in doubt.
+    """
+    store = holdfast.store(tmp_path / "a.db")
+    with pytest.raises(holdfast.StepInDoubt), holdfast.run("giver", store=store):
+        order_by_phone(5)
+        order_by_phone(5)
+    store.accept(store.handoff("giver", to="taker", seal=True), as_="taker")
+    store.accept(store.handoff("taker", to="third", seal=True), as_="third")
+    with pytest.raises(holdfast.StepInDoubt), holdfast.run("third", store=store):
+        assert order_by_phone(5) == "noted"
+        order_by_phone(5)
+    assert len(DONE) == 2

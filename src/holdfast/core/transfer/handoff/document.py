@@ -27,7 +27,7 @@ from holdfast.core.transfer.handoff.carried_effects import (
     effects_in,
     given_and_captured,
 )
-from holdfast.core.transfer.handoff.effect_numbers import RECORDED, number
+from holdfast.core.transfer.handoff.effect_numbers import RECORDED, TAKEN, forget_marks, number
 from holdfast.core.transfer.handoff.remembered_facts import losses_of_facts
 from holdfast.core.transfer.handoff.schema import FORMAT
 from holdfast.core.transfer.handoff.validate import digest_of
@@ -191,7 +191,7 @@ class _Writing:
         last = self._step(max(done, key=lambda call: call.outcomes[-1].seq)) if done else None
         self.left_out = left_out  # the same step is in another list too, which reports what it leaves out
         if last is not None:
-            last.pop(RECORDED, None)
+            forget_marks(last)
         return last
 
     def _inherited(self, treatment: str) -> Iterator[dict[str, Any]]:
@@ -209,7 +209,8 @@ class _Writing:
         unborn = [e for e in effects_in(document, children=True) if not self._is_born(e.item["child"])]
         for effect in (*own, *unborn):
             if treatment == ("asked" if effect.is_in_doubt else "answered" if effect.is_done else "again"):
-                yield {**_without_number(effect), "from": _source(effect), "events": [seq]}
+                taken = {"from": _source(effect), "events": [seq], TAKEN: effect.number}
+                yield {**_without_number(effect), **taken}
 
     def _own_keys(self) -> set[str]:
         """The idempotency keys of the giver's own calls: an effect that one of them has is listed with it."""
@@ -314,7 +315,9 @@ class _Writing:
             step["idempotency_key"] = intent["idempotency_key"]
         if intent.get("tool"):
             step["tool"] = True
-        if intent.get("effect") in CARRIED:
+        if carried:
+            step[TAKEN] = carried.get("n", 0)
+        elif intent.get("effect") in CARRIED:
             step[RECORDED] = call.key
         if is_done(call):
             result = {"result_gone": True} if is_gone else self._result(call)
