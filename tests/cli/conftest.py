@@ -120,6 +120,8 @@ class Shop:
         ):
             text = text.replace(known, name)
         text = re.sub(r"process \d+ on [\w.-]+", "process 4242 on host", text)
+        # Each package that is loaded is a premise, and the fork server has loaded what other tests asked for.
+        text = re.sub(r"(?m)^(premises +)\d+ hold", r"\1SOME hold", text)
         text = re.sub(r"\b[0-9a-f]{32}\b", "IDEMPOTENCY-KEY", text)
         text = re.sub(r"\b[0-9a-f]{24}\b", "FINGERPRINT", text)
         return re.sub(r"\b[0-9a-f]{20}\.(?:\d+|k)\b", lambda key: self._named(key[0]), text)

@@ -169,7 +169,7 @@ class TestPlan:
             from the journal   5 steps, 4 marks and 1 checkpoint
             not spent again    2.8 s
             latest checkpoint  draft-1, point 6
-            premises           7 hold, 2 not known yet
+            premises           SOME hold, 2 not known yet
             next in its plan   draft
 
             In doubt
@@ -188,7 +188,7 @@ class TestPlan:
             run               ledger
             status            failed, attempt 2 would begin
             from the journal  0 steps and 0 marks
-            premises          4 hold
+            premises          SOME hold
 
             Runs again
             load  read  failed, 2 tries  ConnectionError: the ledger is locked
@@ -242,7 +242,8 @@ class TestPlan:
         assert project.begin("", run="jobs") == 1
         helper.write_text("RATE = 3\n\n\ndef scaled(n):\n    # twice\n    return n * RATE * 2\n")
         seen = project.resume("jobs", "--dry-run", cwd=tmp_path).stdout
-        assert "premises          3 hold, 2 do not hold\n" in seen
+        # How many hold depends on what other tests had the fork server import: each package is a premise.
+        assert re.search(r"^premises +\d+ hold, 2 do not hold$", seen, re.MULTILINE)
         assert " ".join(seen.split("Does not hold")[1].split("Changed source")[0].split()) == (
             "source:one is warned about uses what has changed: rates.scaled (recorded as #3) "
             "source:two is warned about uses what has changed: rates.scaled (recorded as #5)"

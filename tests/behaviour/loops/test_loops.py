@@ -107,13 +107,14 @@ def attempt(request: pytest.FixtureRequest) -> Attempt:
 
 def signs(url: str, run: str = "a") -> list[str]:
     """What was said, from the journal."""
-    return [_told(event) for event in holdfast.store(url).events(run) if event.kind.startswith("loop.")]
+    store = holdfast.store(url)
+    return [_told(store, event) for event in store.events(run) if event.kind.startswith("loop.")]
 
 
-def _told(event: Event) -> str:
+def _told(store: holdfast.Store, event: Event) -> str:
     if event.kind == Kind.LOOP_LEFT:
         return "left"
-    body = holdfast.store("memory://").content(event)
+    body = store.content(event)
     return f"{body['level']} {body['pattern']} {body['times']}"
 
 
