@@ -412,16 +412,18 @@ def test_cancelled_while_it_is_being_written(place: Place) -> None:
     async def main() -> None:
         async with holdfast.run("r", store=place.store) as run:
             place.port.refuse("step.finished", times=10**6)
-            asked = asyncio.Event()
+            asked, is_held = asyncio.Event(), threading.Event()
 
             def pay() -> str:
                 loop.call_soon_threadsafe(asked.set)
+                assert is_held.wait(DEADLINE_S)
                 return "receipt"
 
             loop = asyncio.get_running_loop()
             task = asyncio.ensure_future(run.options(key="pay").once("pay", pay))
             await asyncio.wait_for(asked.wait(), DEADLINE_S)
             with committer.gate:  # what is queued stays there
+                is_held.set()
                 while not committer.queue and not task.done():  # noqa: ASYNC110 - nobody sets an event when it is queued
                     await asyncio.sleep(0)
                 task.cancel()
