@@ -19,7 +19,7 @@ from holdfast.testing.relay_store import Relay
 
 T = TypeVar("T")
 READS: Final = frozenset({
-    "find_run", "list_runs", "list_forks", "read_events", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
+    "find_run", "list_runs", "list_forks", "read_events", "count_kinds", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
     "get_record", "scan_records", "wait", "renew", "sync", "examine", "find_index", "close", "find_words", "find_near",
     "count", "get_notes", "is_in_place", "check",
 })  # fmt: skip

@@ -15,7 +15,7 @@ from holdfast.stores.in_memory_rows import MemoryTables
 T = TypeVar("T")
 
 READS: Final = frozenset({
-    "find_run", "list_runs", "list_forks", "read_events", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
+    "find_run", "list_runs", "list_forks", "read_events", "count_kinds", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
     "get_record", "scan_records", "wait", "examine", "find_index", "close", "note_call", "find_call_note",
 })  # fmt: skip
 """The verbs that change nothing, or only the note of a call, which costs no write."""

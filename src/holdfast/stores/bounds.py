@@ -4,7 +4,7 @@ It knows ``holdfast.limits`` and the form of an append; it knows no store. What 
 anything else raises ``TooLarge`` with nothing written. It also has the texts that all stores share.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from holdfast import limits
@@ -25,6 +25,11 @@ def check_items(items: Sequence[Append]) -> None:
     """Each item is within the limits, and its events cover every seq after its place."""
     for item in items:
         check_item(item)
+
+
+def check_skip(kinds: Collection[str], skip: int) -> None:
+    """Only events of some kinds are skipped: all others are found by their seq."""
+    assert skip == 0 or (kinds and skip > 0), f"{skip} events are skipped, of any kind"
 
 
 def check_claim(agents: Sequence[str], limit: int) -> None:

@@ -8,7 +8,8 @@ as the process lives.
 import os
 import platform
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -116,14 +117,32 @@ class MemoryStore:
             return [tables.append(item) for item in items]
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
+        bounds.check_skip(kinds, skip)
         with self._using() as tables:
             events = tables.events.get(run, [])
             start = bisect_right(events, after_seq, key=_seq)
             stop = len(events) if upto_seq is None else bisect_right(events, upto_seq, key=_seq)
-            return events[start : min(stop, start + limit)]
+            if not kinds:
+                return events[start : min(stop, start + limit)]
+            fitting = (event for event in islice(events, start, max(start, stop)) if event.kind in kinds)
+            return list(islice(fitting, skip, skip + limit))
+
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        with self._using() as tables:
+            own = tables.events.get(run, [])
+            return dict(Counter(event.kind for event in own if after_seq < event.seq <= upto_seq))
 
     def replace_events(
         self,

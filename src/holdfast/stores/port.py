@@ -8,9 +8,10 @@ Errors: a store maps its driver's errors to ``StoreError``. ``StoreUnavailable``
 outcome is unknown, not that nothing was written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from holdfast import limits
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.search import Document, Match, Query, Within
@@ -114,12 +115,26 @@ class StorePort(Protocol):
         ...
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
         """The run's own events in order of seq, as stored.
 
-        A page that is shorter than ``limit`` is the last.
+        A page that is shorter than ``limit`` is the last. With ``kinds``, only events of these kinds, without
+        the first ``skip`` of them: the others are not brought.
         """
+        ...
+
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        """How many own events of each kind the run has there, as stored. No event is brought."""
         ...
 
     def replace_events(

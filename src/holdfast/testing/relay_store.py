@@ -4,9 +4,10 @@ All I/O of Holdfast crosses the port, so the product needs no hook. It knows the
 meaning; a subclass overrides ``pass_on`` to act around a call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from holdfast import limits
 from holdfast.errors import StoreError
 from holdfast.model.events import Event
 from holdfast.model.search import Document, Match, Query, Within
@@ -88,9 +89,24 @@ class Relay:
         return self.pass_on(self.port.append, items)
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
-        return self.pass_on(self.port.read_events, run, after_seq=after_seq, upto_seq=upto_seq, limit=limit)
+        chosen: dict[str, Any] = {"kinds": kinds, "skip": skip} if kinds else {}
+        return self.pass_on(
+            self.port.read_events, run, after_seq=after_seq, upto_seq=upto_seq, limit=limit, **chosen
+        )
+
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        return self.pass_on(self.port.count_kinds, run, after_seq=after_seq, upto_seq=upto_seq)
 
     def replace_events(
         self,

@@ -56,10 +56,7 @@ class Places(Examining):
         """
         if place.label is None:
             return find_event(events, place)
-        from holdfast.engine.lineage.pins import labels_reaching
-
-        given = [one.seq for one in labels_reaching(self._port, place.run) if one.name == place.label]
-        return find_event(events, place, given)
+        return find_event(events, place, self._named(place))
 
     def labels(self, run: str) -> list[Label]:
         """The labels that people gave to points of the run's history, oldest point first.
@@ -108,8 +105,24 @@ class Places(Examining):
             row = self._row(self.run_with(place.run, place.seq))
             fork.check_kept(self._port, row.run, place.seq)
             return row, place.seq
+        if place.seq is None and (found := self._look_up(place, row)) is not None:
+            return row, found
         events = self.events(place.run)
         event = None if place.seq is not None else self.find_event(place, events)
         if event is None:
             raise self.absence(place, events, row.head)
         return row, end_of_point(events, event)
+
+    def _look_up(self, place: Place, row: RunRow) -> int | None:
+        """The event of a point or a label; None if the journal has to be read to find it."""
+        from holdfast.engine.lineage.point_lookup import find_label, find_point
+
+        if place.point is not None:
+            return find_point(self._port, row, place.point)
+        return find_label(self._port, row, place.label or "", self._named(place))
+
+    def _named(self, place: Place) -> list[int]:
+        """The events to which people gave the label."""
+        from holdfast.engine.lineage.pins import labels_reaching
+
+        return [one.seq for one in labels_reaching(self._port, place.run) if one.name == place.label]

@@ -21,7 +21,7 @@ from holdfast.model.event_fields import contents_of, fields_of, is_hollow
 from holdfast.model.run_info import EffectBehind
 
 REPEATS: Final = ("answer", "ask", "again")
-_CARRIED: Final = frozenset({"once", "idempotent"})
+CARRIED: Final = frozenset({"once", "idempotent"})
 """Effects that would happen twice if they were made again under another key."""
 _VALUE: Final = ("value", "value_blob", "value_bytes", "lost")
 _TOLD_UNKNOWN: Final = "EffectUnknown"
@@ -104,7 +104,7 @@ def _of_call(run: str, view: View, call: Call, at_seq: int, reader: Bodies) -> d
         return None
     body_of_intent = reader.intent_of(call)
     intent = fields_of(body_of_intent)
-    if intent.get("effect") not in _CARRIED:
+    if intent.get("effect") not in CARRIED:
         return None
     if call.abandoned and "carried" in intent:
         return None  # it represented an effect of a handoff until the program made the call: that one is here

@@ -13,6 +13,7 @@ from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.lineage.descendants import children_at
+from holdfast.engine.lineage.point_lookup import has_no_effects_behind
 from holdfast.model.event_fields import fields_of
 from holdfast.model.events import Event
 from holdfast.model.store_rows import Blob, RunRow
@@ -23,6 +24,8 @@ def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, An
     """The effects that a run has after an event, as a fork records them. At the head, nothing is read."""
     row = store.find_run(run)
     if row is None or at_seq >= row.head:
+        return []
+    if has_no_effects_behind(store, row, at_seq):
         return []
     return entries_left(store, run, load(store, run), at_seq)
 

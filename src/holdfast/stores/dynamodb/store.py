@@ -3,7 +3,7 @@
 The invariant: a method decides in one transaction, and what the service acknowledged is durable.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -110,10 +110,23 @@ class DynamoStore:
         return self._appender.append(items)
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
-        return logs.read_page(self._table, run, after_seq, upto_seq, limit)
+        bounds.check_skip(kinds, skip)
+        return logs.read_page(self._table, run, after_seq, upto_seq, limit, kinds, skip)
+
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        return logs.count_kinds(self._table, run, after_seq, upto_seq)
 
     def replace_events(
         self,

@@ -5,7 +5,7 @@ verb carries what; how each row is sealed is in the modules beside it. What cann
 damage, as the port says for each verb.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt, StoreError
@@ -186,15 +186,29 @@ class EncryptedStore:
         return refusal._replace(missing=tuple(named.get(name, name) for name in refusal.missing))
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
-        stored = self.inner.read_events(run, after_seq=after_seq, upto_seq=upto_seq, limit=limit)
+        stored = self.inner.read_events(
+            run, after_seq=after_seq, upto_seq=upto_seq, limit=limit, kinds=kinds, skip=skip
+        )
         if not stored:
             return stored
         events, is_sound = opened(self._owners.find(run), stored)
         if not is_sound:  # perhaps there is a new run of that name since
             events, _ = opened(self._owners.read(run), stored)
         return events
+
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        return self.inner.count_kinds(run, after_seq=after_seq, upto_seq=upto_seq)
 
     def replace_events(
         self,

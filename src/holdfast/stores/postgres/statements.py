@@ -73,6 +73,16 @@ READ_EVENTS: Final = (
     "WHERE run = %s) "
     "AND seq > %s AND seq <= %s ORDER BY run, seq LIMIT %s"
 )
+READ_KINDS: Final = (
+    "SELECT seq, at, kind, name, key, fence, body, crc, chain FROM events WHERE run = (SELECT id FROM runs "
+    "WHERE run = %s) "
+    "AND seq > %s AND seq <= %s AND kind = ANY(%s::text[]) ORDER BY run, seq LIMIT %s OFFSET %s"
+)
+# A body that lies apart is not looked at.
+COUNT_KINDS: Final = (
+    "SELECT kind, count(*) FROM events WHERE run = (SELECT id FROM runs WHERE run = %s) "
+    "AND seq > %s AND seq <= %s GROUP BY kind"
+)
 DELETE_STRETCH: Final = "DELETE FROM events WHERE run = %s AND seq > %s AND seq <= %s"
 PUT_EVENT: Final = _INTO_EVENTS + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 MEASURE: Final = (

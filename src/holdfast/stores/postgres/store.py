@@ -5,7 +5,7 @@ path. The invariant: every method is one transaction, and what it calls durable 
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from holdfast import limits
@@ -31,6 +31,7 @@ from holdfast.stores import bounds, row_checksums, server_owners
 from holdfast.stores.postgres import statements as sql
 from holdfast.stores.postgres.address import address_of
 from holdfast.stores.postgres.append import Appender, keep_blobs, missing
+from holdfast.stores.postgres.checked_rows import find_record, is_sound, raise_fences, stored_fences
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.doctor import examined
@@ -99,7 +100,7 @@ class PostgresStore:
             if row.origin is not None:
                 _must(connection, sql.FORK_RUN, (row.origin, origin_revision))
             # a shared lock, so that no delete of a run of this name commits between this read and the insert
-            fence, _ = self._fences(connection, sql.FENCES)
+            fence, _ = stored_fences(connection, sql.FENCES, self.url)
             _must(connection, sql.CREATE_RUN, {**values, "fence": fence})
 
         return self._guarded(create)
@@ -139,7 +140,7 @@ class PostgresStore:
 
     def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
         def delete(connection: Connection) -> None:
-            self._raise_fences(connection, fence)
+            raise_fences(connection, fence, self.url)
             number, _, _ = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
             _refuse_if(connection.execute(sql.HAS_FORKS, (run,)).fetchone() is not None)
             connection.execute(sql.FORGET_RUN, (number,))
@@ -157,12 +158,26 @@ class PostgresStore:
         return outcomes
 
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
-        values = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
-        rows = self._database.read(lambda c: c.execute(sql.READ_EVENTS, values, binary=True).fetchall())
-        return events_of(rows)
+        bounds.check_skip(kinds, skip)
+        values: Any = (run, after_seq, _SEQ_MAX if upto_seq is None else upto_seq, limit)
+        read = sql.READ_EVENTS
+        if kinds:
+            read, values = sql.READ_KINDS, (*values[:3], [*kinds], limit, skip)
+        return events_of(self._database.read(lambda c: c.execute(read, values, binary=True).fetchall()))
+
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = _SEQ_MAX) -> dict[str, int]:
+        values = run, after_seq, upto_seq
+        return dict(self._database.read(lambda c: c.execute(sql.COUNT_KINDS, values).fetchall()))
 
     def replace_events(
         self,
@@ -194,7 +209,7 @@ class PostgresStore:
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
         def adopt(connection: Connection) -> None:
             # All locks are taken in one order: the fences, then the rows by name.
-            self._raise_fences(connection, 0)
+            raise_fences(connection, 0, self.url)
             connection.execute(sql.LOCK_RUNS, ([run, of],))
             number, _, head = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
             other, other_fence, other_head = _found(connection, sql.FIND_LOCKED, (of,))
@@ -211,7 +226,7 @@ class PostgresStore:
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
             connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            self._raise_fences(connection, other_fence)
+            raise_fences(connection, other_fence, self.url)
             connection.execute(sql.NOTIFY, (of,))
 
         return self._guarded(adopt)
@@ -338,7 +353,7 @@ class PostgresStore:
     # -- records ---------------------------------------------------------------------------------------------
 
     def get_record(self, space: str, key: str) -> Record | None:
-        return self._database.read(lambda c: self._record(c, space, key))
+        return self._database.read(lambda c: find_record(c, space, key, self.url))
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         bounds.check_record(space, key, body)
@@ -347,7 +362,7 @@ class PostgresStore:
             if revision:
                 _must(connection, sql.SWAP_RECORD, (body, crc, space, key, revision))
             elif connection.execute(sql.ADD_RECORD, (space, key, body, crc)).rowcount != 1:
-                _refuse_if(self._is_sound(connection, space, key))
+                _refuse_if(is_sound(connection, space, key, self.url))
                 _must(connection, sql.REPLACE_RECORD, (body, crc, space, key))
             _tell_of_letter(connection, space)
 
@@ -433,30 +448,6 @@ class PostgresStore:
                 self._waiting.close()
                 if self._index is not None:
                     self._index.close()
-
-    def _record(self, connection: Connection, space: str, key: str) -> Record | None:
-        """The record, checked. Raises Corrupt."""
-        found = connection.execute(sql.GET_RECORD, (space, key), binary=True).fetchone()
-        if found is None:
-            return None
-        return row_checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
-
-    def _is_sound(self, connection: Connection, space: str, key: str) -> bool:
-        try:
-            self._record(connection, space, key)
-        except Corrupt:
-            return False
-        return True
-
-    def _fences(self, connection: Connection, statement: LiteralString) -> tuple[int, str]:
-        """The highest fence of a deleted run, and the store's id. Raises Corrupt."""
-        ((fences, id_, crc),) = connection.execute(statement).fetchall()
-        return row_checksums.sound_fences(fences, id_, crc, self.url), id_
-
-    def _raise_fences(self, connection: Connection, fence: int) -> None:
-        fences, id_ = self._fences(connection, sql.LOCK_FENCES)
-        raised = max(fences, fence)
-        connection.execute(sql.SET_FENCES, (raised, row_checksums.meta_crc(id_, raised)))
 
     def _guarded(self, work: Any, *, synced: bool = True) -> bool:
         """Whether the work succeeded; if it was refused, nothing of it is written."""

@@ -164,6 +164,17 @@ READ_EVENTS: Final = (
     f"ON e.id > {_FIRST} | ?2 AND e.id <= {_FIRST} | ?3 WHERE r.run = ?1 ORDER BY e.id LIMIT ?4"
 )
 
+READ_KINDS: Final = (
+    "SELECT e.seq, e.at, e.kind, e.name, e.key, e.fence, e.body, e.crc, e.chain FROM runs r JOIN events e "  # noqa: S608 - constants
+    f"ON e.id > {_FIRST} | ?2 AND e.id <= {_FIRST} | ?3 WHERE r.run = ?1 "
+    "AND e.kind IN (SELECT value FROM json_each(?5)) ORDER BY e.id LIMIT ?4 OFFSET ?6"
+)
+# The kind comes before the body: no overflow page is read.
+COUNT_KINDS: Final = (
+    "SELECT e.kind, count(*) FROM runs r JOIN events e "  # noqa: S608 - constants
+    f"ON e.id > {_FIRST} | ?2 AND e.id <= {_FIRST} | ?3 WHERE r.run = ?1 GROUP BY e.kind"
+)
+
 STRETCH: Final = f"SELECT r.origin_seq, {_HEAD} FROM runs r WHERE r.id = ?"  # noqa: S608 - constants
 DELETE_STRETCH: Final = "DELETE FROM events WHERE id > (?1 << 32) | ?2 AND id <= (?1 << 32) | ?3"
 PUT_EVENT: Final = (

@@ -6,7 +6,7 @@ path. The invariant: every method is one transaction, and what it calls durable 
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,7 @@ from holdfast.stores import bounds, row_checksums
 from holdfast.stores.row_checksums import as_bytes, as_text, judged_row, raw_run_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
+from holdfast.stores.sqlite.checked_rows import find_record, find_row, raise_fences, stored_fences
 from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
@@ -101,7 +102,7 @@ class SqliteStore:
         bounds.check_run_body(row.run, row.body)
         sums = (row_checksums.run_crc(row), row_checksums.status_crc(row.run, row.status))
         with self._database.write(synced=True) as connection:
-            self._fences(connection)  # what it begins with, if that is to be believed
+            stored_fences(connection, self.url)  # what it begins with, if that is to be believed
             number = self._database.heads.free_number(connection)
             connection.execute(
                 sql.CREATE_RUN, (*row[:7], origin_revision, row.agent, row.due_at, *sums, number)
@@ -116,7 +117,7 @@ class SqliteStore:
     @reread
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         with self._database.read() as connection:
-            found = self._found(connection, run)
+            found = find_row(connection, run, self.url)
         return found if found is None or damaged else row_checksums.sound(found, self.url)
 
     @reread
@@ -145,7 +146,7 @@ class SqliteStore:
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         bounds.check_run_body(run, body)
         with self._database.write(synced=True) as connection:
-            found = self._found(connection, run)
+            found = find_row(connection, run, self.url)
             if found is None or found.revision != revision:
                 return False
             crc = row_checksums.run_crc(row_checksums.sound(found, self.url)._replace(body=body))
@@ -164,7 +165,7 @@ class SqliteStore:
             connection.execute(sql.DELETE_EVENTS, (number,))
             self._database.heads.clear(number, run)
             connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
-            self._raise_fences(connection, fence)
+            raise_fences(connection, fence, self.url)
             return True
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -175,12 +176,30 @@ class SqliteStore:
 
     @reread
     def read_events(
-        self, run: str, *, after_seq: int = 0, upto_seq: int | None = None, limit: int
+        self,
+        run: str,
+        *,
+        after_seq: int = 0,
+        upto_seq: int | None = None,
+        limit: int,
+        kinds: Collection[str] = (),
+        skip: int = 0,
     ) -> list[Event]:
         bounds.check_page("events", limit, limits.EVENT_PAGE_MAX)
-        upto = limits.SEQ_MAX if upto_seq is None else upto_seq
+        bounds.check_skip(kinds, skip)
+        values = (run, after_seq, limits.SEQ_MAX if upto_seq is None else upto_seq, limit)
         with self._database.read() as connection:
-            return events_of(connection.execute(sql.READ_EVENTS, (run, after_seq, upto, limit)))
+            if not kinds:
+                return events_of(connection.execute(sql.READ_EVENTS, values))
+            named = dumps([*kinds]).decode()
+            return events_of(connection.execute(sql.READ_KINDS, (*values, named, skip)))
+
+    @reread
+    def count_kinds(
+        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
+    ) -> dict[str, int]:
+        with self._database.read() as connection:
+            return dict(_rows(connection.execute(sql.COUNT_KINDS, (run, after_seq, upto_seq))))
 
     def replace_events(
         self,
@@ -212,7 +231,7 @@ class SqliteStore:
 
     def adopt_events(self, run: str, *, of: str, fence: int, revision: int) -> bool:
         with self._database.write(synced=True) as connection:
-            row, taken = self._found(connection, run), self._found(connection, of)
+            row, taken = (find_row(connection, name, self.url) for name in (run, of))
             number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
             adopted = _rows(connection.execute(sql.FIND_ADOPTED, (of,)))
             if number is None or row is None or taken is None or not adopted:
@@ -230,7 +249,7 @@ class SqliteStore:
             self._database.heads.clear(other, of)
             self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            self._raise_fences(connection, other_fence)
+            raise_fences(connection, other_fence, self.url)
             return True
 
     @reread
@@ -368,7 +387,7 @@ class SqliteStore:
     @reread
     def get_record(self, space: str, key: str) -> Record | None:
         with self._database.read() as connection:
-            return self._record(connection, space, key)
+            return find_record(connection, space, key, self.url)
 
     def put_record(self, space: str, key: str, body: bytes, *, revision: int, synced: bool = True) -> bool:
         bounds.check_record(space, key, body)
@@ -380,7 +399,7 @@ class SqliteStore:
             connection.execute(sql.ADD_RECORD, (space, key, body, crc))
             if not connection.changes():
                 try:
-                    self._record(connection, space, key)
+                    find_record(connection, space, key, self.url)
                 except Corrupt:
                     connection.execute(sql.REPLACE_RECORD, (body, crc, space, key))
                 else:
@@ -465,33 +484,6 @@ class SqliteStore:
         self._database.close()
         # A process that still holds a run may still act for it: it must not look dead while it lives.
         let_go(self._owners, keeps_its_byte=holds)
-
-    # -- rows ------------------------------------------------------------------------------------------------
-
-    def _found(self, connection: apsw.Connection, run: str) -> RunRow | None:
-        """The run's row, checked."""
-        try:
-            found = connection.execute(sql.FIND_RUN, (run,)).fetchone()
-        except UnicodeDecodeError as error:
-            raise Corrupt(store=self.url, problem=f"the row of run {run} holds what is no text") from error
-        return None if found is None else judged_row(found)
-
-    def _record(self, connection: apsw.Connection, space: str, key: str) -> Record | None:
-        """The record, checked. Raises Corrupt."""
-        found: Any = connection.execute(sql.GET_RECORD, (space, key)).fetchone()
-        if found is None:
-            return None
-        return row_checksums.sound_record(Record(space, key, *found[:2]), found[2], self.url)
-
-    def _fences(self, connection: apsw.Connection) -> tuple[int, str]:
-        """The highest fence of a deleted run, and the store's id. Raises Corrupt."""
-        ((fences, id_, crc),) = _rows(connection.execute(sql.META))
-        return row_checksums.sound_fences(fences, id_, crc, self.url), id_
-
-    def _raise_fences(self, connection: apsw.Connection, fence: int) -> None:
-        fences, id_ = self._fences(connection)
-        raised = max(fences, fence)
-        connection.execute(sql.SET_FENCES, (raised, row_checksums.meta_crc(id_, raised)))
 
 
 def _rows(cursor: apsw.Cursor) -> list[Any]:

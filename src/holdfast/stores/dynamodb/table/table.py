@@ -126,8 +126,12 @@ class Table:
         newest_first: bool = False,
         page: int = 0,
         attributes: Sequence[str] = (),
+        kinds: Collection[str] = (),
     ) -> Iterator[Item]:
-        """The items of a partition in sort order, read lazily; ``low`` and ``high`` are inclusive."""
+        """The items of a partition in sort order, read lazily; ``low`` and ``high`` are inclusive.
+
+        With ``kinds``, the service sends only items of these kinds; it reads, and bills, the others as well.
+        """
         request: dict[str, Any] = projection(attributes) if attributes else {}
         names = request.setdefault("ExpressionAttributeNames", {})
         names["#pk"], condition, values = "pk", "#pk = :pk", {"pk": pk}
@@ -146,6 +150,10 @@ class Table:
             condition, values = f"{condition} AND begins_with(#sk, :prefix)", {**values, "prefix": prefix}
         if low or below or above or prefix:
             names["#sk"] = "sk"
+        if kinds:
+            named = {f"kind{number}": kind for number, kind in enumerate(kinds)}
+            names["#kind"], values = "kind", {**values, **named}
+            request["FilterExpression"] = f"#kind IN (:{', :'.join(named)})"
         request["ExpressionAttributeValues"] = encoded({f":{name}": value for name, value in values.items()})
         request.update(TableName=self.target.table, KeyConditionExpression=condition, ConsistentRead=True)
         request["ScanIndexForward"] = not newest_first

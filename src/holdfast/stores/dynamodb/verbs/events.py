@@ -5,7 +5,8 @@ second event before the first. So a page ends at the head that the row had befor
 void, and is read again if the row has another journal or edition afterwards.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
@@ -18,6 +19,9 @@ from holdfast.stores.dynamodb.table.split_bodies import PART_BYTES_MAX, bodied, 
 from holdfast.stores.dynamodb.table.table import Item, Table
 
 _NO_BODY: Final = ("sk", "size")
+_KIND: Final = ("sk", "kind")
+_FILTERED_MIN: Final = 16
+"""How many items a request for events of some kinds looks at, at least."""
 
 
 def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
@@ -30,12 +34,25 @@ def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
     return [put({**event_key(journal, seq), **told, "edition": edition or None, **attributes}), *parts]
 
 
-def read_page(table: Table, run: str, after_seq: int, upto_seq: int | None, limit: int) -> list[Event]:
+def read_page(
+    table: Table,
+    run: str,
+    after_seq: int,
+    upto_seq: int | None,
+    limit: int,
+    kinds: Collection[str] = (),
+    skip: int = 0,
+) -> list[Event]:
     """See ``StorePort.read_events``."""
     known = table.known.find(run)
     row = known or find_item(table, run)
     while row is not None:
-        items = islice(live_items(table, row, after_seq, upto_seq, page=limit), limit)
+        first, page = after_seq, max(limit, _FILTERED_MIN) if kinds else limit
+        if skip:  # without their bodies
+            skipped = live_items(table, row, after_seq, upto_seq, attributes=_KIND, kinds=kinds)
+            last = next(islice(skipped, skip - 1, None), None)
+            first = row["head"] if last is None else int(last["sk"])
+        items = islice(live_items(table, row, first, upto_seq, page=page, kinds=kinds), limit)
         events = [_event(table, item) for item in items]
         before, row = row, find_item(table, run)
         # A row that was read some time ago may have had another head, or another void.
@@ -45,6 +62,18 @@ def read_page(table: Table, run: str, after_seq: int, upto_seq: int | None, limi
             if len(whole) == len(events):
                 return whole
     return []
+
+
+def count_kinds(table: Table, run: str, after_seq: int, upto_seq: int) -> dict[str, int]:
+    """See ``StorePort.count_kinds``."""
+    row = find_item(table, run)
+    while row is not None:
+        items = live_items(table, row, after_seq, upto_seq, attributes=_KIND)
+        counts = Counter(item["kind"] for item in items)
+        before, row = row, find_item(table, run)
+        if row is not None and _journal(row) == _journal(before):
+            return dict(counts)
+    return {}
 
 
 def measured(table: Table, run: str) -> RunSize:
@@ -66,6 +95,7 @@ def live_items(
     *,
     page: int = 0,
     attributes: tuple[str, ...] = (),
+    kinds: Collection[str] = (),
 ) -> Iterator[Item]:
     """The items of a run's events according to its row, in order of seq."""
     last = row["head"] if upto_seq is None else min(upto_seq, row["head"])
@@ -73,7 +103,8 @@ def live_items(
         return
     low, high = event_key("", max(after_seq, 0) + 1)["sk"], event_key("", last)["sk"]
     void = row.get("void")
-    for item in table.query(f"log/{row['journal']}", low=low, high=high, page=page, attributes=attributes):
+    log = f"log/{row['journal']}"
+    for item in table.query(log, low=low, high=high, page=page, attributes=attributes, kinds=kinds):
         if void is None or not is_void(void, int(item["sk"])):
             yield item
 
