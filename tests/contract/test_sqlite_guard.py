@@ -15,6 +15,7 @@ from holdfast import limits
 from holdfast.errors import Corrupt, StoreBusy, StoreUnavailable
 from holdfast.model.store_rows import Appended
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.checked_rows import find_row
 from holdfast.stores.sqlite.locks.bytelock import NOTICES_LOSS
 from holdfast.stores.sqlite.locks.guard import Guard
 from holdfast.testing.store_rules.builders import an_append, held
@@ -255,7 +256,7 @@ def test_what_is_read_while_the_wal_is_folded_is_read_again(
 
         return read
 
-    monkeypatch.setattr(store, "_found", disturbed(store._found))
+    monkeypatch.setattr("holdfast.stores.sqlite.store.find_row", disturbed(find_row))
     found = store.find_run("a")
     assert found is not None
     assert (found.head, len(reads)) == (1, 2)

@@ -5,6 +5,7 @@ writes runs, events, blobs, leases, the queue and records is a step or a check; 
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -390,6 +391,10 @@ class Model(RuleBasedStateMachine):
             assert self.store.find_run(run) == self.runs.get(run)
             own = self.events.get(run, [])
             assert self.store.read_events(run, limit=2000) == own
+            assert self.store.count_kinds(run) == Counter(event.kind for event in own)
+            for kind in {event.kind for event in own[:2]}:
+                fitting = [event for event in own if event.kind == kind]
+                assert self.store.read_events(run, kinds={kind}, skip=1, limit=2) == fitting[1:3]
             assert self.store.measure(run) == RunSize(len(own), sum(map(self.event_bytes, own)))
             forks = sorted(row for row in self.runs.values() if row.origin == run)
             assert self.store.list_forks(run, limit=10) == forks

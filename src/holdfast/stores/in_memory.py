@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final
 
 from holdfast import limits
@@ -137,9 +138,7 @@ class MemoryStore:
             fitting = (event for event in islice(events, start, max(start, stop)) if event.kind in kinds)
             return list(islice(fitting, skip, skip + limit))
 
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         with self._using() as tables:
             own = tables.events.get(run, [])
             return dict(Counter(event.kind for event in own if after_seq < event.seq <= upto_seq))

@@ -131,9 +131,7 @@ class StorePort(Protocol):
         """
         ...
 
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         """How many own events of each kind the run has there, as stored. No event is brought."""
         ...
 

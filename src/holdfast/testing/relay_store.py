@@ -103,9 +103,7 @@ class Relay:
             self.port.read_events, run, after_seq=after_seq, upto_seq=upto_seq, limit=limit, **chosen
         )
 
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         return self.pass_on(self.port.count_kinds, run, after_seq=after_seq, upto_seq=upto_seq)
 
     def replace_events(

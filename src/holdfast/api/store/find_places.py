@@ -74,7 +74,7 @@ class Places(Examining):
 
     def run_with(self, run: str, seq: int) -> str:
         """The run whose history has this event: the run itself, or the branch that a rewind kept."""
-        from holdfast.engine.lineage.kept_events import run_with
+        from holdfast.engine.lineage.places import run_with
 
         return run_with(self._port, run, seq)
 
@@ -115,7 +115,7 @@ class Places(Examining):
 
     def _look_up(self, place: Place, row: RunRow) -> int | None:
         """The event of a point or a label; None if the journal has to be read to find it."""
-        from holdfast.engine.lineage.point_lookup import find_label, find_point
+        from holdfast.engine.lineage.places import find_label, find_point
 
         if place.point is not None:
             return find_point(self._port, row, place.point)

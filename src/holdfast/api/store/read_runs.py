@@ -306,14 +306,17 @@ class Reading(Places):
         The state of a place is that of its latest checkpoint. Only the parts of a state that differ are read.
         """
         from holdfast.engine.lineage.diff import contrast
+        from holdfast.engine.lineage.places import has_state_at
 
-        places = [(str(text), row.run, seq) for text in (a, b) for row, seq in [self._at(text)]]
-        for text, run, seq in places:
-            events = read_all(self._port, run)
+        places = [(str(text), *self._at(text)) for text in (a, b)]
+        for text, row, seq in places:
+            if has_state_at(self._port, row, seq):
+                continue
+            events = read_all(self._port, row.run)
             if not has_state(events, seq):
-                nearest = nearest_place(run, events, seq=seq, with_state=True)
-                raise PointPruned(run=run, what=f"state at {text}", nearest=nearest)
-        return contrast(self._port, *places)
+                nearest = nearest_place(row.run, events, seq=seq, with_state=True)
+                raise PointPruned(run=row.run, what=f"state at {text}", nearest=nearest)
+        return contrast(self._port, *((text, row.run, seq) for text, row, seq in places))
 
     def context(
         self,

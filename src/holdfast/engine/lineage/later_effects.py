@@ -1,23 +1,25 @@
 """Reads the effects that a run and its children have after a point, as a fork or a rewind records them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from orjson import dumps, loads
 
 from holdfast.core.journal.fold import View
 from holdfast.core.lineage.children import ChildrenAt, Descendant
-from holdfast.core.lineage.later_effects import blobs_of, child_of, effects_behind, in_child
+from holdfast.core.lineage.later_effects import CARRIED, blobs_of, child_of, effects_behind, in_child
 from holdfast.core.lineage.later_effects_fold import AGAIN, LATER_EFFECTS
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.drafts import Draft, draft
 from holdfast.engine.journal.load_view import bodies_in, load
 from holdfast.engine.lineage.descendants import children_at
-from holdfast.engine.lineage.point_lookup import has_no_effects_behind
+from holdfast.engine.lineage.places import find_kinds
 from holdfast.model.event_fields import fields_of
-from holdfast.model.events import Event
+from holdfast.model.events import Event, Kind
 from holdfast.model.store_rows import Blob, RunRow
 from holdfast.stores.port import StorePort
+
+_LISTING: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 
 
 def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, Any]]:
@@ -25,7 +27,9 @@ def entries_behind(store: StorePort, run: str, at_seq: int) -> list[dict[str, An
     row = store.find_run(run)
     if row is None or at_seq >= row.head:
         return []
-    if has_no_effects_behind(store, row, at_seq):
+    # Forks and rewinds may list effects: with one of them, only the journal says which are behind.
+    intents = find_kinds(store, row, {Kind.STEP_STARTED}, after_seq=at_seq, without=_LISTING)
+    if intents is not None and all(fields_of(one.body).get("effect") not in CARRIED for one in intents):
         return []
     return entries_left(store, run, load(store, run), at_seq)
 

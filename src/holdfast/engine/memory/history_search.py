@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from holdfast.core.memory.bm25 import excerpt
 from holdfast.core.memory.terms import holds, query_of
 from holdfast.engine.journal.blob_content import BoundedReader, with_views
-from holdfast.engine.lineage.kept_events import run_with
+from holdfast.engine.lineage.places import run_with
 from holdfast.engine.memory import history_index
 from holdfast.engine.memory.fact_search import Ranked, Scanned, find
 from holdfast.engine.memory.index_cache import with_index

@@ -235,8 +235,8 @@ async def _claim_behind(
 
 def _latest(store: "StorePort", entry: dict[str, Any]) -> dict[str, Any]:
     """The present state, in its own run, of an effect that was in doubt when the fork was made."""
-    from holdfast.engine.lineage.kept_events import run_with
     from holdfast.engine.lineage.later_effects import entries_behind
+    from holdfast.engine.lineage.places import run_with
 
     try:
         run = run_with(store, entry["run"], entry["event"])

@@ -27,7 +27,6 @@ from holdfast.core.transfer.export_manifest import RECORDS
 from holdfast.engine.journal.damaged_records import find_sound
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.lineage import pins
-from holdfast.engine.lineage.kept_events import run_with
 from holdfast.engine.lineage.pins import (
     PINS,
     Kept,
@@ -40,6 +39,7 @@ from holdfast.engine.lineage.pins import (
     renamed,
     seq_of,
 )
+from holdfast.engine.lineage.places import run_with
 from holdfast.engine.memory import facts, remember
 from holdfast.engine.people import settlements
 from holdfast.engine.run.store_session import StoreSession

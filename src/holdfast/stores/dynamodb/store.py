@@ -123,9 +123,7 @@ class DynamoStore:
         bounds.check_skip(kinds, skip)
         return logs.read_page(self._table, run, after_seq, upto_seq, limit, kinds, skip)
 
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         return logs.count_kinds(self._table, run, after_seq, upto_seq)
 
     def replace_events(

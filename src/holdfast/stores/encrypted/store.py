@@ -8,6 +8,7 @@ damage, as the port says for each verb.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast import limits
 from holdfast.errors import Corrupt, StoreError
 from holdfast.limits import APPEND_SIZE_BYTES_MAX
 from holdfast.model.events import Event
@@ -205,9 +206,7 @@ class EncryptedStore:
             events, _ = opened(self._owners.read(run), stored)
         return events
 
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         return self.inner.count_kinds(run, after_seq=after_seq, upto_seq=upto_seq)
 
     def replace_events(

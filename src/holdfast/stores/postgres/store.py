@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from holdfast import limits
-from holdfast.errors import AccessDenied, Corrupt, StoreError, StoreReadOnly
+from holdfast.errors import AccessDenied, StoreError, StoreReadOnly
 from holdfast.model.events import Event
 from holdfast.model.store_rows import (
     Append,

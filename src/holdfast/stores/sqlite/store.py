@@ -43,7 +43,6 @@ from holdfast.stores.sqlite.errors import translated, translated_os
 from holdfast.stores.sqlite.file_owner import log_owner, other_owner
 from holdfast.stores.sqlite.locks.owners import hold, let_go
 from holdfast.stores.sqlite.locks.reread import reread
-from holdfast.stores.sqlite.wait import wait_for_change
 
 if TYPE_CHECKING:
     from holdfast.stores.sqlite.search.index import SqliteIndex
@@ -195,9 +194,7 @@ class SqliteStore:
             return events_of(connection.execute(sql.READ_KINDS, (*values, named, skip)))
 
     @reread
-    def count_kinds(
-        self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX
-    ) -> dict[str, int]:
+    def count_kinds(self, run: str, *, after_seq: int = 0, upto_seq: int = limits.SEQ_MAX) -> dict[str, int]:
         with self._database.read() as connection:
             return dict(_rows(connection.execute(sql.COUNT_KINDS, (run, after_seq, upto_seq))))
 
@@ -430,6 +427,8 @@ class SqliteStore:
     # -- the rest --------------------------------------------------------------------------------------------
 
     def wait(self, cursors: Cursors, *, timeout_s: float) -> frozenset[str]:
+        from holdfast.stores.sqlite.wait import wait_for_change
+
         changed = wait_for_change(self._database, cursors, timeout_s=timeout_s)
         if not changed:  # a file that was deleted never changes, and can still be read
             self._database.check_in_place()

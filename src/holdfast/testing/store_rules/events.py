@@ -107,6 +107,44 @@ class EventRules:
         assert [e.seq for e in store.read_events("fork", after_seq=5, upto_seq=11, limit=9)] == [11]
         assert store.read_events("fork", upto_seq=10, limit=9) == []
 
+    def test_events_of_some_kinds_are_read_and_counted(self, store: StorePort) -> None:
+        """The n-th of them is found without those before it; bounds and pages are as for all events."""
+        fence = held(store, "fork", origin="parent", origin_seq=2)
+        kinds = [Kind.STEP_STARTED, Kind.STEP_FINISHED, Kind.MARK] * 4
+        items = (an_event("fork", seq, kind=kind, fence=fence) for seq, kind in enumerate(kinds, 3))
+        append(store, Append("fork", fence, 2, tuple(items)))
+
+        def seqs(*chosen: str, limit: int = 20, **bounds: int) -> list[int]:
+            return [one.seq for one in store.read_events("fork", kinds=chosen, limit=limit, **bounds)]
+
+        both = (Kind.STEP_FINISHED, Kind.MARK)
+        assert seqs(Kind.MARK) == [5, 8, 11, 14]
+        assert seqs(*both) == [4, 5, 7, 8, 10, 11, 13, 14]
+        assert seqs(*both, skip=3, limit=2) == [8, 10]
+        assert seqs(*both, skip=1, after_seq=4, upto_seq=10) == [7, 8, 10]
+        assert seqs(*both, skip=7, limit=1) == [14]
+        assert seqs(*both, skip=8) == seqs(Kind.CHECKPOINT) == seqs(Kind.MARK, upto_seq=4) == []
+        assert store.read_events("fork", kinds={Kind.MARK}, limit=1) == store.read_events(
+            "fork", after_seq=4, limit=1
+        )
+        assert store.count_kinds("fork") == dict.fromkeys(kinds, 4)
+        assert store.count_kinds("fork", after_seq=4, upto_seq=6) == {Kind.MARK: 1, Kind.STEP_STARTED: 1}
+        assert store.count_kinds("fork", after_seq=14) == store.count_kinds("parent") == {}
+        assert store.read_events("nobody", kinds=both, skip=1, limit=9) == []
+
+    def test_a_page_of_some_kinds_may_be_far_apart(self, store: StorePort) -> None:
+        """A store that looks at a few events at a time goes on looking."""
+        fence = held(store)
+        for first in range(1, 301, limits.APPEND_EVENTS_MAX):
+            last = min(first + limits.APPEND_EVENTS_MAX, 301)
+            kinds = [Kind.CHECKPOINT if seq % 100 == 0 else Kind.MARK for seq in range(first, last)]
+            items = (an_event("r", seq, kind=kind, fence=fence) for seq, kind in enumerate(kinds, first))
+            append(store, Append("r", fence, first - 1, tuple(items)))
+        found = store.read_events("r", kinds={Kind.CHECKPOINT}, limit=2)
+        assert [event.seq for event in found] == [100, 200]
+        found = store.read_events("r", kinds={Kind.CHECKPOINT}, skip=2, limit=1)
+        assert [event.seq for event in found] == [300]
+
     def test_a_note_of_a_call_counts_behind_its_event_only(self, store: StorePort, other: StorePort) -> None:
         """While the head is where it was written, and its writer is not older than that event.
 

@@ -1,6 +1,6 @@
 """The only module that calls DynamoDB: transactions, batches, pages. ``client`` does the retries."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Final
 

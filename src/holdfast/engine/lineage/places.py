@@ -1,4 +1,4 @@
-"""Finds a point or a label of a run without reading its journal.
+"""Finds places in runs without reading their journals: a point, a label, and the run that has an event now.
 
 The store counts the kinds of events and finds the n-th of some kinds: both are columns in clear, also in a
 store that is encrypted. What is found is verified; what is before it is only counted. The counts must cover
@@ -8,22 +8,24 @@ another valid kind, or an event that was replaced by a forged one.
 
 Also nothing is told while others change what is recorded: the rows of the run and its origins must have the
 same revisions before and after.
+
+What a rewind has left belongs to the branch that keeps it. Facts, search hits and lists of effects name an
+event by its run and number. Numbers are never used twice in a run's journal, so the name stays unique; only
+the run that shows the event may be another one.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from holdfast.core.journal.lineage import Segment, segments
-from holdfast.core.lineage.later_effects import CARRIED
 from holdfast.core.lineage.standing_ranges import ODD, POINTS, Range, is_told_by_kinds, standing_ranges
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.limits import EVENT_PAGE_MAX
-from holdfast.model.event_fields import fields_of
+from holdfast.model.event_fields import fields_of, is_hollow
 from holdfast.model.events import Event, Kind, is_intact
 from holdfast.model.store_rows import RunRow
 from holdfast.stores.port import StorePort
 
-_LISTING: Final = frozenset({Kind.RUN_FORKED, Kind.RUN_REWOUND})
 _SIGNS: Final = frozenset({Kind.LOOP_NOTICED, Kind.LOOP_LEFT})
 
 
@@ -88,18 +90,20 @@ class Standing:
         return any(one.after_seq < seq <= one.upto_seq for one in self._ranges)
 
     def end_of(self, event: Event) -> int | None:
-        """The last event that belongs to this one, as ``end_of_point`` says; None if it is damaged."""
+        """The last event that belongs to this one, as ``end_of_point`` says.
+
+        None if it is damaged, or if what was recorded has been replaced since the counts.
+        """
         behind = event.seq + 1 if self.has(event.seq + 1) else event.seq
         found = read_all(
             self._store, self._chain[0].run, after_seq=event.seq - 1, upto_seq=behind, row=self._chain[0]
         )
-        if len(found) != behind - event.seq + 1 or found[0] != event:
+        if len(found) != behind - event.seq + 1 or found[0] != event or not self._is_unchanged():
             return None
         is_sign = found[-1].kind in _SIGNS and found[-1].key == event.key
         return behind if is_sign else event.seq
 
-    def is_unchanged(self) -> bool:
-        """Whether nothing that was recorded has been replaced since."""
+    def _is_unchanged(self) -> bool:
         now = [self._store.find_run(row.run) for row in self._chain]
         return [row and (row.birth, row.revision) for row in now] == [
             (row.birth, row.revision) for row in self._chain
@@ -115,8 +119,7 @@ def find_point(store: StorePort, row: RunRow, number: int) -> int | None:
     for piece in standing.pieces():
         if number <= before + piece.count(POINTS):
             found = next(piece.read(POINTS, skip=number - before - 1, limit=1), None)
-            seq = None if found is None else standing.end_of(found)
-            return seq if standing.is_unchanged() else None
+            return None if found is None else standing.end_of(found)
         before += piece.count(POINTS)
     return None
 
@@ -141,31 +144,72 @@ def find_label(store: StorePort, row: RunRow, label: str, named: Collection[int]
         return None
     (event,) = found.values()
     # A sign ends the point before it, which only the fold of both tells.
-    seq = None if event.kind in _SIGNS else standing.end_of(event)
-    return seq if standing.is_unchanged() else None
+    return None if event.kind in _SIGNS else standing.end_of(event)
 
 
-def has_no_effects_behind(store: StorePort, row: RunRow, at_seq: int) -> bool:
-    """Whether no fork of this event has to know an effect behind it. If not, the journal says which.
+def has_state_at(store: StorePort, row: RunRow, seq: int) -> bool | None:
+    """Whether the very state at this event exists; None if the journal has to be read to know it."""
+    standing = _standing(store, row._replace(head=seq))
+    if standing is None:
+        return None
+    saved = [piece for piece in standing.pieces() if piece.count({Kind.CHECKPOINT})]
+    if not saved:
+        return True
+    count = saved[-1].count({Kind.CHECKPOINT})
+    latest = next(saved[-1].read({Kind.CHECKPOINT}, skip=count - 1, limit=1), None)
+    return None if latest is None else not is_hollow(latest.body)
 
-    Only the intents are read: forks and rewinds may list effects, so with one of them nothing is told.
+
+def find_kinds(
+    store: StorePort,
+    row: RunRow,
+    kinds: Collection[str],
+    *,
+    after_seq: int = 0,
+    without: Collection[str] = (),
+) -> list[Event] | None:
+    """The events of these kinds behind an event, also those that a rewind has left.
+
+    None if the journal has to be read to know them, or if there is an event of a kind in ``without``.
     """
-    chain = [row] if row.origin is None else chain_of(store, row.run)
-    tail = [part._replace(after_seq=max(part.after_seq, at_seq)) for part in segments(chain)]
+    chain = _chain(store, row)
+    tail = [part._replace(after_seq=max(part.after_seq, after_seq)) for part in segments(chain)]
+    found: list[Event] = []
+    count = 0
     for piece in (_Piece(store, part) for part in tail if part.after_seq < part.upto_seq):
-        intents = piece.count({Kind.STEP_STARTED})
-        if not piece.is_whole or piece.count(_LISTING):
-            return False
-        for event in piece.read({Kind.STEP_STARTED}, limit=intents):
-            if fields_of(event.body).get("effect") in CARRIED:
-                return False
-            intents -= 1
-        if intents:
-            return False
-    return True
+        if not piece.is_whole or piece.count(without):
+            return None
+        count += piece.count(kinds)
+        found += piece.read(kinds, limit=count)
+    return found if len(found) == count else None
+
+
+def run_with(store: StorePort, run: str, seq: int) -> str:
+    """The run whose history has this event of a run: itself, or the branch that a rewind kept.
+
+    The run itself if that branch was erased.
+    """
+    while (kept := _kept_in(store, run, seq)) and store.find_run(kept) is not None:
+        run = kept
+    return run
+
+
+def _kept_in(store: StorePort, run: str, seq: int) -> str:
+    """The branch of the first rewind that left the event; empty if none did."""
+    if not store.list_forks(run, limit=1):  # it was never rewound: read nothing
+        return ""
+    row = store.find_run(run)
+    rewinds = None if row is None else find_kinds(store, row, {Kind.RUN_REWOUND}, after_seq=seq)
+    for event in read_all(store, run, after_seq=seq) if rewinds is None else rewinds:
+        if event.kind == Kind.RUN_REWOUND and (left := fields_of(event.body))["to_seq"] < seq:
+            return str(left["kept"])
+    return ""
 
 
 def _standing(store: StorePort, row: RunRow) -> Standing | None:
-    chain = [row] if row.origin is None else chain_of(store, row.run)
-    standing = Standing(store, chain) if row.head else None
+    standing = Standing(store, _chain(store, row)) if row.head else None
     return standing if standing is not None and standing.is_told else None
+
+
+def _chain(store: StorePort, row: RunRow) -> list[RunRow]:
+    return [row] if row.origin is None else [row, *chain_of(store, row.origin)]
