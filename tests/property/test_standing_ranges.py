@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core.journal.fold import View
 from holdfast.core.journal.lineage import effective
 from holdfast.core.lineage.points import Place, find_event
-from holdfast.core.lineage.standing_ranges import ODD, POINTS, is_told_by_kinds, standing_ranges
+from holdfast.core.lineage.standing_ranges import ODD, POINTS, kinds_tell_all, standing_ranges
 from holdfast.model.event_fields import write
 from holdfast.model.events import Event, Kind
 
@@ -79,7 +79,7 @@ def test_ranges_hold_the_events_that_count(events: list[Event]) -> None:
 
 def test_a_range_is_told_only_by_all_of_its_events() -> None:
     """A gap, an event of a newer Holdfast and one that replaces others are not told by their kinds."""
-    assert is_told_by_kinds({Kind.MARK: 2, Kind.STEP_STARTED: 1}, 3)
-    assert not is_told_by_kinds({Kind.MARK: 2}, 3)
+    assert kinds_tell_all({Kind.MARK: 2, Kind.STEP_STARTED: 1}, 3)
+    assert not kinds_tell_all({Kind.MARK: 2}, 3)
     for kind in ("mark.of.tomorrow", "marl", Kind.COMPACTED, Kind.PRUNED):
-        assert not is_told_by_kinds({Kind.MARK: 2, kind: 1}, 3)
+        assert not kinds_tell_all({Kind.MARK: 2, kind: 1}, 3)

@@ -63,13 +63,14 @@ def attempt(store: holdfast.Store, run: str, body: Callable[[holdfast.Run], obje
         raise Broken
 
 
-def steps(run: holdfast.Run, count: int = 4, name: str = "s") -> None:
+def steps(run: holdfast.Run, count: int = 4, name: str = "s") -> object:
     for number in range(count):
         run.step(name, str, number)
         if number % 2:
             run.checkpoint({"n": number}, label=f"{name}-{number}")
         with contextlib.suppress(Broken):
             run.step(f"{name} fails", fails, number)
+    return None
 
 
 def by_journal(store: holdfast.Store, text: str) -> int | None:

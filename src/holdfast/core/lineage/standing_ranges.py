@@ -3,7 +3,7 @@
 The fold of the journal decides both. This says the same of a history that has no compacted and no unknown
 event, by the kinds of its events alone, except for two: a rewind takes events away, and a settlement that
 lets a call be made again is no point. The invariant, which a property test checks: for each history that
-``is_told_by_kinds``, the ranges hold the events that ``effective`` keeps, and the n-th event of a kind in
+``kinds_tell_all``, the ranges hold the events that ``effective`` keeps, and the n-th event of a kind in
 ``POINTS`` in them is the point with the number n.
 """
 
@@ -28,7 +28,7 @@ class Range(NamedTuple):
     upto_seq: int
 
 
-def is_told_by_kinds(counts: Mapping[str, int], length: int) -> bool:
+def kinds_tell_all(counts: Mapping[str, int], length: int) -> bool:
     """Whether so many events of each kind are all of a range, and none of them replaces or means more."""
     return sum(counts.values()) == length and counts.keys() <= KINDS - COVERING
 

@@ -2,11 +2,11 @@
 
 The store counts the kinds of events and finds the n-th of some kinds: both are columns in clear, also in a
 store that is encrypted. What is found is verified; what is before it is only counted. The counts must cover
-each seq, by kinds that are known, or nothing is told: then the caller reads the journal, which finds the
+each seq, by kinds that are known, or there is no answer: then the caller reads the journal, which finds the
 damage, the compacted event or whatever else it is. So a wrong answer would take a kind that was changed into
 another valid kind, or an event that was replaced by a forged one.
 
-Also nothing is told while others change what is recorded: the rows of the run and its origins must have the
+Nor is there one while others change what is recorded: the rows of the run and its origins must have the
 same revisions before and after.
 
 What a rewind has left belongs to the branch that keeps it. Facts, search hits and lists of effects name an
@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from holdfast.core.journal.lineage import Segment, segments
-from holdfast.core.lineage.standing_ranges import ODD, POINTS, Range, is_told_by_kinds, standing_ranges
+from holdfast.core.lineage.standing_ranges import ODD, POINTS, Range, kinds_tell_all, standing_ranges
 from holdfast.engine.journal.journal import chain_of, read_all
 from holdfast.limits import EVENT_PAGE_MAX
 from holdfast.model.event_fields import fields_of, is_hollow
@@ -36,7 +36,7 @@ class _Piece:
         self._store, self.part = store, part
         run, after, upto = part
         self.counts = store.count_kinds(run, after_seq=after, upto_seq=upto)
-        self.is_whole = is_told_by_kinds(self.counts, upto - after)
+        self.is_whole = kinds_tell_all(self.counts, upto - after)
 
     def count(self, kinds: Collection[str]) -> int:
         return sum(self.counts.get(kind, 0) for kind in kinds)
@@ -64,10 +64,10 @@ class Standing:
         pieces = [_Piece(store, part) for part in self._parts]
         is_whole = bool(pieces) and not pieces[0].part.after_seq and all(piece.is_whole for piece in pieces)
         odd = [event for piece in pieces for event in piece.read(ODD)] if is_whole else []
-        self.is_told = is_whole and len(odd) == sum(piece.count(ODD) for piece in pieces)
+        self.is_complete = is_whole and len(odd) == sum(piece.count(ODD) for piece in pieces)
         """Whether the kinds of events tell everything. Otherwise the rest of this must not be used."""
         self._odd = frozenset(event.seq for event in odd)
-        self._ranges = standing_ranges(chain[0].head, odd) if self.is_told else []
+        self._ranges = standing_ranges(chain[0].head, odd) if self.is_complete else []
         self._pieces = pieces if self._ranges == [Range(0, chain[0].head)] else None
 
     def pieces(self) -> Iterator[_Piece]:
@@ -208,7 +208,7 @@ def _kept_in(store: StorePort, run: str, seq: int) -> str:
 
 def _standing(store: StorePort, row: RunRow) -> Standing | None:
     standing = Standing(store, _chain(store, row)) if row.head else None
-    return standing if standing is not None and standing.is_told else None
+    return standing if standing is not None and standing.is_complete else None
 
 
 def _chain(store: StorePort, row: RunRow) -> list[RunRow]:
