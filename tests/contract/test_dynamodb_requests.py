@@ -10,11 +10,12 @@ from tests.support.aws.server import table_for
 
 import holdfast
 from holdfast.clock import SystemClock
-from holdfast.model.store_rows import Cursor, inbox_space
+from holdfast.model.events import Kind
+from holdfast.model.store_rows import Append, Cursor, inbox_space
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.dynamodb.table.actions import update
 from holdfast.stores.dynamodb.table.keys import fork_key, row_key
-from holdfast.testing.store_rules.builders import AT, a_run, an_append, append, held
+from holdfast.testing.store_rules.builders import AT, a_run, an_append, an_event, append, held
 
 
 @pytest.fixture
@@ -169,3 +170,18 @@ def spent(proxy: Proxy) -> Callable[[], Counter[str]]:
     """The requests since now, by operation."""
     before = proxy.seen.copy()
     return lambda: proxy.seen - before
+
+
+def test_events_of_a_rare_kind_take_no_request_for_each_few_others(store: DynamoStore, proxy: Proxy) -> None:
+    """One query looks at a megabyte. Planted: pages as large as what is wanted, so that one in 120 took eight queries."""
+    fence = held(store)
+    for first in (1, 61):
+        kinds = [Kind.CHECKPOINT if seq == 119 else Kind.MARK for seq in range(first, first + 60)]
+        events = tuple(an_event("r", seq, kind=kind, fence=fence) for seq, kind in enumerate(kinds, first))
+        append(store, Append("r", fence, first - 1, events))
+    before = proxy.seen.copy()
+    assert [one.seq for one in store.read_events("r", kinds={Kind.CHECKPOINT}, limit=1)] == [119]
+    assert [one.seq for one in store.read_events("r", kinds={Kind.MARK}, skip=117, limit=1)] == [118]
+    assert store.count_kinds("r") == {Kind.MARK: 119, Kind.CHECKPOINT: 1}
+    spent = proxy.seen - before
+    assert spent["Query"] == 4, "one for the checkpoint, two for the mark, one for the counts"

@@ -20,8 +20,6 @@ from holdfast.stores.dynamodb.table.table import Item, Table
 
 _NO_BODY: Final = ("sk", "size")
 _KIND: Final = ("sk", "kind")
-_FILTERED_MIN: Final = 16
-"""How many items a request for events of some kinds looks at, at least."""
 
 
 def event_actions(journal: str, event: Event, edition: int = 0) -> list[Action]:
@@ -47,12 +45,14 @@ def read_page(
     known = table.known.find(run)
     row = known or find_item(table, run)
     while row is not None:
-        first, page = after_seq, max(limit, _FILTERED_MIN) if kinds else limit
+        first, last = after_seq, upto_seq
         if skip:  # without their bodies
-            skipped = live_items(table, row, after_seq, upto_seq, attributes=_KIND, kinds=kinds)
-            last = next(islice(skipped, skip - 1, None), None)
-            first = row["head"] if last is None else int(last["sk"])
-        items = islice(live_items(table, row, first, upto_seq, page=page, kinds=kinds), limit)
+            narrow = live_items(table, row, after_seq, upto_seq, attributes=_KIND, kinds=kinds)
+            seqs = [int(item["sk"]) for item in islice(narrow, skip, skip + limit)]
+            first, last = (seqs[0] - 1, seqs[-1]) if seqs else (row["head"], None)
+        # Of some kinds, one may be far from the next: then a request looks at as many as the service lets it.
+        page = 0 if kinds else limit
+        items = islice(live_items(table, row, first, last, page=page, kinds=kinds), limit)
         events = [_event(table, item) for item in items]
         before, row = row, find_item(table, run)
         # A row that was read some time ago may have had another head, or another void.
