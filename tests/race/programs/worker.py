@@ -1,6 +1,7 @@
 """What the workers do: ``worker.py MODE URL``. They tell JSON lines on stdout and are told words on stdin.
 
-With ``CLOCK_OFF_S`` in its environment a worker's clock is wrong by so much.
+With ``CLOCK_OFF_S`` in its environment a worker's clock is wrong by so much; with ``NO_LOOK`` one that waits is woken by
+letters only, and never looks into its inbox by itself.
 
 A payment is a line in the file ``ledger``, with the pid of who made it.
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 import holdfast
 from holdfast.clock import SystemClock
+from holdfast.engine.people import waits
 
 PATIENCE_S = 60.0
 
@@ -322,6 +324,8 @@ def main(mode: str, *arguments: str) -> None:
     }
     if off_s := float(os.environ.get("CLOCK_OFF_S", "0")):
         SystemClock.wall = staticmethod(lambda: time.time() + off_s)
+    if "NO_LOOK" in os.environ:
+        vars(waits)["WAIT_LOOK_S"] = 3_600.0
     try:
         if mode == "wait_async":
             asyncio.run(wait_async(*arguments))
