@@ -222,6 +222,24 @@ class Opening:
         self._has_handler = False
         self._watch: Watch | None = None
 
+    def __repr__(self) -> str:
+        return f"<holdfast.run({self._entry.run!r}), to be entered by `with`>"
+
+    if not TYPE_CHECKING:  # else type checkers would accept every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what is missing to who takes this for the run: the ``with``, or the ``as run`` behind it."""
+            error = AttributeError(f"'Opening' object has no attribute {name!r}", name=name, obj=self)
+            if hasattr(Run, name) and not name.startswith(
+                "_"
+            ):  # names that a copy looks for come without an entry
+                run = f"holdfast.run({self._entry.run!r})"
+                error.args = (f"{run} has no attribute {name!r} before it is entered",)
+                error.add_note(
+                    f"hint: write `with {run} as run:` and use `run` in its block; in a notebook, {run}.open()"
+                )
+            raise error
+
     def for_client(self) -> "Opening":
         """Mark the attempt as one that a server holds for a client that does the work."""
         self._entry = self._entry._replace(is_served=True)

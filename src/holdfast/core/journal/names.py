@@ -9,8 +9,12 @@ def check_name(what: str, name: object, length_max: int) -> str:
 
     Raises BadName if it is empty, too long, not printable, or begins or ends with a blank.
     """
+    advice = ""
     if not isinstance(name, str):
         problem = f"is of type {type(name).__name__}, not text"
+        if what == "step" and callable(name):
+            name = getattr(name, "__name__", type(name).__name__)
+            advice = f"the name comes first, then the function: run.step({name!r}, {name}, …)"
     elif not name:
         problem = "is empty"
     elif len(name) > length_max:
@@ -21,8 +25,8 @@ def check_name(what: str, name: object, length_max: int) -> str:
         problem = "begins or ends with a blank"
     else:
         return name
-    shown = name if isinstance(name, str) and len(name) <= 60 else str(name)[:60] + "…"
-    raise BadName(what=what, name=shown, problem=problem, length_max=length_max, advice="")
+    shown = text if len(text := str(name)) <= 60 else text[:60] + "…"
+    raise BadName(what=what, name=shown, problem=problem, length_max=length_max, advice=advice)
 
 
 def check_run_id(run: object) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from holdfast.errors import Misuse
 from holdfast.model.markers import Act, Ephemeral, Neutral
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.stored_names import fixed_name
@@ -71,6 +72,16 @@ def bind(
         ):
             del bound[name]
     return bound
+
+
+def require_function(name: str, fn: object) -> None:
+    """Raises Misuse if what a step is given to call cannot be called: most often its result, made too early."""
+    if not callable(fn):
+        kind = type(fn).__name__
+        raise Misuse(
+            problem=f"step {name!r} was given a value of type {kind} where its function belongs",
+            advice=f"pass the function and its arguments apart: run.step({name!r}, fn, …), not run.step({name!r}, fn(…))",
+        )
 
 
 def by_position(fn: FunctionType) -> tuple[str, ...] | None:

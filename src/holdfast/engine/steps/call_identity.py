@@ -18,7 +18,7 @@ from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import SHORT, canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
-from holdfast.core.steps.arguments import GLOBAL, bind, by_position
+from holdfast.core.steps.arguments import GLOBAL, bind, by_position, require_function
 from holdfast.core.steps.call_point import MASK, NEXT, Point
 from holdfast.core.steps.identity import SITE_BYTES, keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
@@ -148,6 +148,7 @@ def asked_now(  # noqa: C901, PLR0912 - calls cost more
     if call_options is not READ:
         given_key = call_options.key
         if given_key is not None:
+            require_function(name, fn)
             check_key(given_key)
             return name, keyed(given_key), "", 0, call_options.told, here, point, None, None, None, False
     arguments = data = None
@@ -195,6 +196,7 @@ def _bound(
     kwargs: dict[str, Any],
 ) -> tuple[bytes, Data | None]:
     """Everything that identifies a call of any function, encoded; and what it reads from its module."""
+    require_function(name, fn)
     bound = bind(fn, args, kwargs, call_options.ignore)
     data = module_data.data_of(fn, call_options.ignore)
     if call_options.secrets or _may_declare(fn):
@@ -215,9 +217,8 @@ def _bound(
 def _may_declare(fn: Callable[..., Any]) -> bool:
     """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
     if type(fn) is not FunctionType or fn.__dict__:
-        return (
-            type(fn) is not BuiltinFunctionType
-        )  # a class has no annotations that count, but may be wrapped
+        # A class has no annotations that count, but may be wrapped.
+        return type(fn) is not BuiltinFunctionType
     known = _declaring.get(fn.__code__)
     if known is None:
         known = _declaring[fn.__code__] = "Secret" in repr(fn.__annotations__)
