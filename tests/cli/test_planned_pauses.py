@@ -182,6 +182,23 @@ def test_the_printed_commands_go_on(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout) == (0, "booked\n"), again.stderr
 
 
+def test_after_a_resume_the_commands_work_where_it_was_typed(tmp_path: Path) -> None:
+    """Resumed from another directory: what is printed is typed there, and goes on.
+
+    They named no store, and the program without its directory: "there is no store", "can't open file".
+    """
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    start(ASKING.format(store=""), home)
+    resumed = typed(f"holdfast resume trip --store {home / '.holdfast'}", elsewhere)
+    assert resumed.returncode == 3
+    answer, go_on = map(command_in, lines_of(resumed)[-2:])
+    assert typed(f"{answer} yes", elsewhere).returncode == 0, answer
+    again = typed(go_on, elsewhere)
+    assert (again.returncode, again.stdout) == (0, "booked\n"), again.stderr
+
+
 @pytest.mark.parametrize(
     ("store", "env"),
     [

@@ -151,7 +151,7 @@ def lines_of(stop: StopSignal) -> list[str]:
         if command:
             lines.append(f"  {label}: {_typed([*_program(), *command, *_store_option(stop)])}")
     if not isinstance(stop, _ENDS):
-        again = _go_on()
+        again = _go_on(stop)
         # With a mask in it, it cannot be typed.
         can_be_typed = _can_be_typed() and masked(again) == again
         lines.append(f"  go on: {again}" if can_be_typed else "  go on: start the program again")
@@ -166,9 +166,12 @@ def _program() -> list[str]:
 
 
 def _store_option(stop: StopSignal) -> list[str]:
-    """The option that names the store, unless a command in this directory finds it by itself."""
+    """The option that names the store, unless a command in this directory finds it by itself.
+
+    After `holdfast resume` it always does: that may have been typed in another directory than the program's.
+    """
     url = stop.store or getattr(store_of(stop.run), "url", "")
-    if not url or is_nearest(url):
+    if not url or (is_nearest(url) and not os.environ.get(_RUN)):
         return []
     named = os.environ.get(ENVIRONMENT, "")
     if is_same_place(named, url) and without_password(named) != named:
@@ -182,11 +185,15 @@ def _can_be_typed() -> bool:
     return is_file or ("-c" in sys.orig_argv and not any("\n" in word for word in sys.orig_argv))
 
 
-def _go_on() -> str:
+def _go_on(stop: StopSignal) -> str:
     """The command line of this process, with the environment variables about stores and runs.
 
-    They may have been set for this one command, so the shell may not have them.
+    They may have been set for this one command, so the shell may not have them. After `holdfast resume` it is the
+    same again, which works in every directory.
     """
+    run = os.environ.get(_RUN)
+    if run and "-c" not in sys.orig_argv:  # a program that was typed is not recorded
+        return _typed([*_program(), "resume", run, *_store_option(stop)])
     given = {name: os.environ.get(name, "") for name in (_RUN, ENVIRONMENT)}
     shown = [f"{name}={_typed([value])} " for name, value in given.items() if _may_be_shown(value)]
     return "".join(shown) + _typed(sys.orig_argv)
