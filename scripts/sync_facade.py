@@ -19,7 +19,9 @@ WORDS: Final = (
     ("import AWAITING", "import BLOCKING, drive"),
     ("AWAITING", "BLOCKING"),
     ("async def ", "def "),
+    ("an ``async with``", "a ``with``"),
     ("async with", "with"),
+    ("The function may be async. A plain function runs in a thread. ", ""),
     (" A plain function runs in a thread.", ""),
     (
         "from holdfast.engine.steps.plain_step import step_in_task\n",

@@ -26,6 +26,7 @@ CURES: Final = {
     "ExportError": "Look at the path that it names; nothing was imported.",
     "ExportTaken": "Continue the run where it went; `holdfast import FILE --again` if that copy is gone.",
     "ThreadsUnreadable": "Open the database with the framework's own version first; it is unchanged.",
+    "ForeignCommand": "If you trust it: `holdfast resume RUN --trust`.",
     "EffectUnknown": "Look in the outside world whether it happened, and then do it, or go on.",
 }
 """What to do about errors whose hint only the code that raises them knows."""
@@ -93,11 +94,15 @@ def _page(title: str, family: type[BaseException], name: str) -> str:
 
 def cure(cls: type[Explained]) -> str:
     """What the hint of the error says, with its fields in capitals."""
-    return CURES[cls.__name__] if cls.advises in {"", "{advice}"} else _template(cls.advises)
+    return CURES.get(cls.__name__) or _template(cls.advises)
 
 
 def _template(text: str) -> str:
-    """A text with fields, for a reader: ``{store!r}`` is STORE. Commands keep their backticks; the rest is text."""
+    """A text with fields, for a reader: ``{store!r}`` is STORE. Commands keep their backticks; the rest is text.
+
+    A field that directly follows another is a part that may be missing, with its own separator: it is left out.
+    """
+    text = re.sub(r"(?<=[\w]\})\{\w+\}", "", text)
     plain = re.sub(
         r"\{(\w+)[^}]*\}", lambda found: found[1].upper(), text.replace("{{", "«").replace("}}", "»")
     )

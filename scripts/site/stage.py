@@ -204,10 +204,9 @@ def _relative(wanted: str, place: str) -> str:
 
 def _toctree(pages: list[str] | tuple[str, ...], *, caption: str = "", visible: bool = False) -> str:
     options = [f":caption: {caption}"] if caption else []
-    if not visible:
-        options.append(":hidden:")
+    options.append(":titlesonly:" if visible else ":hidden:")
     listed = "\n".join(one if one.startswith("/") else f"/{one}" for one in pages)
-    return "\n\n```{toctree}\n" + "\n".join(options) + ("\n\n" if options else "\n") + listed + "\n```\n"
+    return "\n\n```{toctree}\n" + "\n".join(options) + "\n\n" + listed + "\n```\n"
 
 
 if __name__ == "__main__":

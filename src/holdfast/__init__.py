@@ -1,7 +1,26 @@
 """Holdfast: your agent dies; its work does not.
 
-The public names, and nothing else. Each is loaded from its room when it is first used, so that importing the
-package costs next to nothing.
+Five names carry the first hour:
+
+- ``with holdfast.run("id") as run:`` starts a run, or resumes it: the same line.
+- ``run.step("name", function, …)`` calls a function once, ever; afterwards its recorded result answers.
+- ``@holdfast.tool`` is for a function that acts on the outside world: it is never silently called again.
+- ``run.checkpoint(state)`` saves the state of a long loop; ``run.restore(…)`` gives it back.
+- ``holdfast.wrap(client)`` makes every call of a model client a step: asked once, paid once.
+
+The others come with what needs them:
+
+- a run: Run, AsyncRun, current
+- tools and effects: tools, Tool, KEY, Done, NotDone, Unknown, ephemeral, register, Recorded, secret, Secret
+- models and limits: replayed, Patience, Budget, Spent, LoopPolicy, Thresholds
+- a store: store, Store, Retention, Keep
+- agents and workers: agent, Agent, worker, Worker
+- facts, handoffs, hooks: Fact, Recalled, Hit, UnreadValue, Accepted, Handed, Loss, Message, Promise,
+  Promises, hook, Hook, Notice, read_webhook
+
+Errors derive from HoldfastError, and what stops an attempt from StopSignal; ``holdfast.errors`` draws the tree.
+
+Each is loaded when it is first used, so importing the package costs next to nothing.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -129,7 +148,7 @@ if TYPE_CHECKING:
     from holdfast.model.facts import Fact, Hit, Recalled, UnreadValue
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.hooks import Hook, Notice
-    from holdfast.model.loops import LoopPolicy, Thresholds
+    from holdfast.model.loops import LoopPolicy
     from holdfast.model.markers import KEY, Secret, ephemeral
     from holdfast.model.provider_patience import Patience
     from holdfast.model.recorded_value import Recorded

@@ -380,9 +380,9 @@ class UnknownRun(RunRefused):
 
 
 class RunExists(RunRefused):
-    """mode="new" found an existing run of that id."""
+    """A new run was asked for, by ``mode="new"`` or a fork, and there is one of that id."""
 
-    says = 'run {run} already exists ({status}), and mode="new" was given'
+    says = "run {run} already exists ({status})"
     advises = 'choose another id, or leave mode="auto" to resume it'
     status: str
 

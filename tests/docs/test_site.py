@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from scripts import newcomer, replay_picture, try_packages
 from scripts.site import stage
-from scripts.site.api_pages import CLASSES, error_names, grouped_names
+from scripts.site.api_pages import CLASSES, PAGES, error_names, grouped_names
 from scripts.site.command_pages import sections, usage
 from scripts.site.error_pages import PAGES as ERROR_PAGES
-from scripts.site.error_pages import cure, errors_of, every_error
+from scripts.site.error_pages import _template, cure, errors_of, every_error
 from scripts.site.navigation import PARTS, UNDER
 
 import holdfast
@@ -59,6 +59,31 @@ def test_every_attribute_is_in_the_reference(owner: str) -> None:
         assert public == {name for name in dir(holdfast.AsyncRun) if not name.startswith("_")}
 
 
+def test_docstrings_have_the_groups_of_the_reference() -> None:
+    """``help(holdfast)`` names the five first, then every other name once; ``help(holdfast.Run)`` groups its attributes.
+
+    They were lists of 120 and 51 names, in the order of the alphabet.
+    """
+    first, _, others = (holdfast.__doc__ or "").partition("The others come")
+    five = {"run", "step", "tool", "checkpoint", "wrap"}
+    assert five <= set(re.findall(r"(?:holdfast|run)\.(\w+)", first))
+    names = Counter(name for group in grouped_in(others).values() for name in group)
+    assert names == Counter(set(holdfast.__all__) - five - set(error_names()) - {"__version__"})
+    assert {"HoldfastError", "StopSignal"} <= set(re.findall(r"\w+", others))
+
+    _, _, groups = PAGES["run"]
+    on_page = {group.title.lower(): {name.partition(".")[2] for name in group.names} for group in groups[1:]}
+    on_page["do work"].add("step")  # on the page of the five
+    on_page["state"].add("checkpoint")
+    assert {title: set(names) for title, names in grouped_in(holdfast.Run.__doc__ or "").items()} == on_page
+
+
+def grouped_in(docstring: str) -> dict[str, list[str]]:
+    """The names of each ``- title: one, other``, which may go on in the next line."""
+    lines = re.findall(r"^ *- ([a-z, ]+): (\w+(?:,\s+\w+)*)$", docstring, flags=re.MULTILINE)
+    return {title: re.split(r",\s+", names) for title, names in lines}
+
+
 def test_every_error_has_a_page_a_cause_and_a_cure() -> None:
     """On exactly one page. The cause is its docstring, the cure its hint; one without a hint is in CURES."""
     on_pages = Counter(cls for page in ERROR_PAGES for cls in errors_of(page))
@@ -68,6 +93,22 @@ def test_every_error_has_a_page_a_cause_and_a_cure() -> None:
     for cls in every_error():
         assert cls.__doc__
         assert not cls.says or cls in families or cure(cls), cls
+
+
+def test_what_an_error_says_has_one_field_a_word() -> None:
+    """On its page. A part that may be missing was glued to the field before it: "at ATWHY"."""
+    for cls in every_error():
+        for one, other in re.findall(r"\{(\w+)[^}]*\}\{(\w+)", cls.says):
+            assert f"{one}{other}".upper() not in _template(cls.says)
+    assert _template(holdfast.RunCancelled.says) == "run RUN was cancelled by BY at AT"
+    assert "AGAIN" not in cure(holdfast.ForeignCommand)
+
+
+def test_titles_of_decisions_are_of_one_form() -> None:
+    """ "29. Effects behind a fork", with the number of the file. The index had them in two forms."""
+    for path in sorted((ROOT / "docs" / "adr").glob("*.md")):
+        first = path.read_text(encoding="utf-8").partition("\n")[0]
+        assert re.match(rf"# {int(path.name[:3])}\. [^a-z]", first), first
 
 
 def test_every_command_has_a_page_with_its_usage(site: stage.Site) -> None:

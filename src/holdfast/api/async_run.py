@@ -61,7 +61,21 @@ C = TypeVar("C")
 
 
 class AsyncRun(Handle["AsyncRunOptions"]):
-    """A run in an ``async with`` block. Every recording call is durable when it returns."""
+    """A run in an ``async with`` block. Every recording call is durable when it returns.
+
+    The first hour needs ``step`` and ``checkpoint``. The others, where a user would look for them:
+
+    - do work: step, once, options, scope, bind
+    - begin and end: finish, close, id, status, result, attempt, resumed, replaying, position, owner
+    - state: checkpoint, restore, autosave, state, to_rebuild, messages
+    - models: model, stream, spent, nudge, context
+    - notes for people and for the next model: plan, think, decide, discover, say
+    - people and time: ask, sleep, sleep_until, now, uuid, random
+    - files: open, artifact, depends_on
+    - other runs and agents: child, handoff, handed, send, receive, promise, promises, keep, break_promise
+    - memory: remember, recall
+    - code changes: patched, resume_plan
+    """
 
     __slots__ = ()
 

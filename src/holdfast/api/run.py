@@ -1,4 +1,4 @@
-"""``Run``: the handle of a run in an ``with`` block.
+"""``Run``: the handle of a run in a ``with`` block.
 
 A method is one line; ``engine`` has the rules.
 
@@ -64,7 +64,21 @@ C = TypeVar("C")
 
 
 class Run(Handle["RunOptions"]):
-    """A run in an ``with`` block. Every recording call is durable when it returns."""
+    """A run in a ``with`` block. Every recording call is durable when it returns.
+
+    The first hour needs ``step`` and ``checkpoint``. The others, where a user would look for them:
+
+    - do work: step, once, options, scope, bind
+    - begin and end: finish, close, id, status, result, attempt, resumed, replaying, position, owner
+    - state: checkpoint, restore, autosave, state, to_rebuild, messages
+    - models: model, stream, spent, nudge, context
+    - notes for people and for the next model: plan, think, decide, discover, say
+    - people and time: ask, sleep, sleep_until, now, uuid, random
+    - files: open, artifact, depends_on
+    - other runs and agents: child, handoff, handed, send, receive, promise, promises, keep, break_promise
+    - memory: remember, recall
+    - code changes: patched, resume_plan
+    """
 
     __slots__ = ()
 
@@ -79,7 +93,7 @@ class Run(Handle["RunOptions"]):
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function once, ever; afterwards return its recorded result.
 
-        The function may be async. The call is identified by its scope,
+        The call is identified by its scope,
         name and arguments. If the process dies inside the function, the next attempt runs it again; use
         ``once`` for an effect that must not happen twice. An exception is recorded too and raised again on
         replay, unless it ended the attempt: then the function is tried again.

@@ -130,7 +130,9 @@ def test_points_events_and_labels_name_places(url: str) -> None:
             store.fork(place, as_="x")
     with pytest.raises(holdfast.UnknownRun):
         store.fork("nobody@1", as_="x")
-    with pytest.raises(holdfast.RunExists):
+    with pytest.raises(
+        holdfast.RunExists, match=r"^run \S+ already exists \(\w+\)\nhint: choose another name for the fork$"
+    ):
         store.fork("a@1", as_="by-head")
 
 

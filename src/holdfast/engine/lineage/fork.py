@@ -122,7 +122,7 @@ def fork(
             break
         taken = session.store.find_run(name)
         if taken is not None and not _delete_cut_off(session, taken):
-            raise RunExists(run=name, status=taken.status)
+            raise RunExists(run=name, status=taken.status, advice="choose another name for the fork")
     else:
         raise restless(session.store, row.run)
     made = made._replace(head=at_seq)
@@ -232,7 +232,7 @@ def check_free(store: StorePort, name: str) -> None:
     """BadName or RunExists if a new run cannot have this name."""
     taken = store.find_run(check_run_id(name))
     if taken is not None and not _is_cut_off(taken):
-        raise RunExists(run=name, status=taken.status)
+        raise RunExists(run=name, status=taken.status, advice="choose another name for the fork")
 
 
 def check_kept(store: StorePort, run: str, seq: int) -> None:
