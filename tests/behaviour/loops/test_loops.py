@@ -549,6 +549,29 @@ def test_a_call_can_be_left_out(url: str) -> None:
     assert signs(url) == ["warn repeat 2", "nudge repeat 3", "pause repeat 5"]
 
 
+def test_a_step_around_a_tool_counts_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """``run.step("search", search, q)``, with a tool: its one call was taken for two, and warned of at once.
+
+    Also in the next attempt, which counts from the journal.
+    """
+
+    @holdfast.tool(effect="read")
+    def search(query: str) -> str:
+        return "nothing"
+
+    with pytest.raises(RuntimeError), holdfast.run("a", store=url) as run:
+        run.step("search", search, "debt")
+        assert not [record for record in caplog.records if "loop" in record.getMessage()]
+        raise RuntimeError
+    with holdfast.run("a", store=url) as run:
+        for _ in range(2):
+            run.step("search", search, "debt")
+        assert [record.getMessage() for record in caplog.records if "loop" in record.getMessage()] == [
+            "run a seems to be in a loop: search ran 2 times with the same arguments and the same result"
+        ]
+        assert run.nudge is None
+
+
 def test_an_agent_has_its_own_policy(url: str) -> None:
     """Declared with the agent, for all of its runs."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import BadName, Misuse
+from holdfast.errors import BadName, Misuse, Unjournaled
 
 
 def look_up(topic: str) -> str:
@@ -94,3 +94,12 @@ def test_what_asks_for_attributes_gets_the_usual_answer(url: str) -> None:
     with pytest.raises(AttributeError) as refused:
         _ = opening.stepp
     assert hints_of(refused.value) == ""
+
+
+def test_a_class_where_a_client_belongs_is_answered_with_its_call() -> None:
+    """``holdfast.wrap(openai.OpenAI)``: the hint has the brackets. It spoke of a ``builtins.type``."""
+    from openai import OpenAI
+
+    with pytest.raises(Unjournaled, match="was given the class OpenAI, not a client") as refused:
+        holdfast.wrap(OpenAI)
+    assert "holdfast.wrap(OpenAI(...))" in hints_of(refused.value)

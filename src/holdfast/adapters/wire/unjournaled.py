@@ -48,6 +48,15 @@ def name_of(client: Any) -> str:
 
 def refused_client(client: Any) -> Unjournaled:
     """The error for a client whose calls would not be recorded."""
+    if isinstance(client, type):
+        name = client.__qualname__
+        return Unjournaled(
+            client=name,
+            endpoint="",
+            run="",
+            problem=f"holdfast.wrap(...) was given the class {name}, not a client",
+            advice=f"make one: holdfast.wrap({name}(...))",
+        )
     name = name_of(client)
     return Unjournaled(
         client=name,

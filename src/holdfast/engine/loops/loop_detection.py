@@ -23,7 +23,7 @@ from holdfast.engine.steps.marks import append, ask, given
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, Looping
 from holdfast.limits import LOOP_FACTS_MAX, VALUE_INLINE_BYTES_MAX
-from holdfast.model.calls import Call, Outcome
+from holdfast.model.calls import Call, CallOptions, Outcome
 from holdfast.model.event_fields import is_hollow, split
 from holdfast.model.events import Kind
 from holdfast.model.loops import LEVELS, Act, LoopPolicy, Manner, Sign, Signed
@@ -64,7 +64,7 @@ class Loops(Feature):
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
         """Record what the call declares about loops, so that the next attempt counts it the same way."""
-        manner = work.call_options.manner
+        manner = _manner_of(work)
         if manner is None:
             return fields
         from holdfast.core.loops.loop_acts import declared_as
@@ -83,9 +83,7 @@ class Loops(Feature):
             # If an earlier process began the call, only the journal has its intent.
             intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
-        manner = call_options.manner
-        if manner is None and not call_options.is_tool:
-            manner = self._policy.steps
+        manner = self.manner_of(_manner_of(work), is_tool=call_options.is_tool)
         name, outcome = asked.name, event.body
         with self._lock:
             if self._detector is None and self._is_new and self._first is None:
@@ -237,6 +235,13 @@ class Loops(Feature):
             detector.call(called, body, manner)
         else:
             detector.thought(thought_in(body, lambda address: read_blob(held.store, address)))
+
+
+def _manner_of(work: "Work") -> Manner:
+    """How a call wants to be treated. A step around a tool does not count: the tool's own call does, inside of it."""
+    manner = work.call_options.manner
+    is_around_a_tool = manner is None and isinstance(getattr(work.fn, "call_options", None), CallOptions)
+    return "off" if is_around_a_tool else manner
 
 
 LOOP_DETECTION: Final = Slot("loops", Loops)
