@@ -56,6 +56,13 @@ def _short(text: str | None) -> str | None:
     return text and re.sub(r"~(?:[a-z_]\w*\.)*", "", text)
 
 
+def _docstring(_app: Any, what: str, name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """The groups of a run's attributes are the headings of its page."""
+    if what == "class" and name.rpartition(".")[2] in {"Run", "AsyncRun"}:
+        del lines[1:]
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this."""
+    app.connect("autodoc-process-docstring", _docstring)
     app.connect("autodoc-process-signature", _signature)
