@@ -18,7 +18,7 @@ The others come with what needs them:
 - facts, handoffs, hooks: Fact, Recalled, Hit, UnreadValue, Accepted, Handed, Loss, Message, Promise,
   Promises, hook, Hook, Notice, read_webhook
 
-Errors derive from HoldfastError, and what stops an attempt from StopSignal; ``holdfast.errors`` draws the tree.
+Errors derive from HoldfastError, what stops an attempt from StopSignal; ``holdfast.errors`` draws the tree.
 
 Each is loaded when it is first used, so importing the package costs next to nothing.
 """
@@ -425,65 +425,20 @@ _ROOMS = {
     ),
     "api.async_run": ("AsyncRun",),
     "api.run": ("Run",),
-    "model.budget": (
-        "Budget",
-        "Spent",
-    ),
-    "model.handoff": (
-        "Accepted",
-        "Handed",
-        "Loss",
-        "Message",
-        "Promise",
-        "Promises",
-    ),
-    "model.loops": (
-        "LoopPolicy",
-        "Thresholds",
-    ),
-    "model.markers": (
-        "KEY",
-        "Secret",
-        "ephemeral",
-    ),
-    "model.facts": (
-        "Fact",
-        "Hit",
-        "Recalled",
-        "UnreadValue",
-    ),
+    "model.budget": ("Budget", "Spent"),
+    "model.handoff": ("Accepted", "Handed", "Loss", "Message", "Promise", "Promises"),
+    "model.loops": ("LoopPolicy", "Thresholds"),
+    "model.markers": ("KEY", "Secret", "ephemeral"),
+    "model.facts": ("Fact", "Hit", "Recalled", "UnreadValue"),
     "model.provider_patience": ("Patience",),
     "model.recorded_value": ("Recorded",),
-    "model.retention": (
-        "Keep",
-        "Retention",
-    ),
-    "model.verdicts": (
-        "Done",
-        "NotDone",
-        "Unknown",
-    ),
-    "api.store.hooks": (
-        "hook",
-        "read_webhook",
-    ),
-    "model.hooks": (
-        "Hook",
-        "Notice",
-    ),
-    "api.store.store": (
-        "Store",
-        "store",
-    ),
-    "api.tool": (
-        "Tool",
-        "tool",
-        "tools",
-    ),
-    "api.worker": (
-        "Worker",
-        "worker",
-    ),
+    "model.retention": ("Keep", "Retention"),
+    "model.verdicts": ("Done", "NotDone", "Unknown"),
+    "api.store.hooks": ("hook", "read_webhook"),
+    "model.hooks": ("Hook", "Notice"),
+    "api.store.store": ("Store", "store"),
+    "api.tool": ("Tool", "tool", "tools"),
+    "api.worker": ("Worker", "worker"),
 }
 
 

@@ -41,6 +41,13 @@ def test_a_name_that_no_run_can_have(shop: "Shop", name: str, problem: str) -> N
     assert "hint: use 1 to 200 characters" in answer.err
 
 
+def test_choices_stand_in_one_line(shop: "Shop") -> None:
+    """What may be given, with commas; it had ``\\t`` and breaks between, as if a terminal were to be protected."""
+    answer = shop("completion")
+    assert answer.code == 2
+    assert answer.err.startswith("error: missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish\n")
+
+
 @pytest.mark.parametrize(
     ("url", "problem"),
     [

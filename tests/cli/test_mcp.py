@@ -40,6 +40,24 @@ def test_each_client_is_told_how_to_start_the_server() -> None:
     assert config("cursor", "--all") == {"mcpServers": {"holdfast": every}}
 
 
+def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server refuses to start; its configuration is printed, with a word that it will not start yet.
+
+    It ended with a traceback that missed pydantic, in the client's log where nobody looks.
+    """
+    for name in [name for name in sys.modules if name.startswith("holdfast.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("mcp", "mcp.types", "pydantic"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = typed("mcp")
+    assert done.exit_code == 2
+    assert "hint: pip install 'holdfast[mcp]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    printed = typed("mcp", "--print-config", "cursor")
+    assert json.loads(printed.stdout)
+    assert "pip install 'holdfast[mcp]'" in printed.stderr
+
+
 def test_a_client_that_is_started_anywhere_is_told_the_store(tmp_path: Path) -> None:
     """So is any other, where one is named; as a URL that means the same from everywhere."""
     for client in ("claude-desktop", "windsurf"):

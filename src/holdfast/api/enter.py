@@ -228,7 +228,7 @@ class Opening:
     if not TYPE_CHECKING:  # else type checkers would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Say what is missing to who takes this for the run: the ``with``, or the ``as run`` behind it."""
+            """For a program that takes this for the run: an error whose hint has the ``with``."""
             error = AttributeError(f"'Opening' object has no attribute {name!r}", name=name, obj=self)
             if hasattr(Run, name) and not name.startswith(
                 "_"
@@ -236,7 +236,7 @@ class Opening:
                 run = f"holdfast.run({self._entry.run!r})"
                 error.args = (f"{run} has no attribute {name!r} before it is entered",)
                 error.add_note(
-                    f"hint: write `with {run} as run:` and use `run` in its block; in a notebook, {run}.open()"
+                    f"hint: write `with {run} as run:` and use `run` in its block; or, in a notebook, .open()"
                 )
             raise error
 

@@ -188,8 +188,8 @@ def _can_be_typed() -> bool:
 def _go_on(stop: StopSignal) -> str:
     """The command line of this process, with the environment variables about stores and runs.
 
-    They may have been set for this one command, so the shell may not have them. After `holdfast resume` it is the
-    same again, which works in every directory.
+    They may have been set for this one command, so the shell may not have them. After `holdfast resume` it is
+    the same again, which works in every directory.
     """
     run = os.environ.get(_RUN)
     if run and "-c" not in sys.orig_argv:  # a program that was typed is not recorded

@@ -69,7 +69,7 @@ def error_message_of(error: BaseException) -> ErrorMessage | None:
 
 def _usage(error: click.ClickException) -> ErrorMessage:
     """Click's message in our form."""
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")  # choices come in lines of their own
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"`{context.command_path} --help` shows how it is used" if context else ""

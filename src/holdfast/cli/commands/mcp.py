@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -82,6 +83,7 @@ def command(
     if client is not None:
         _print_config(client, url, port if http else None, all_tools=all_tools, as_json=as_json)
         return
+    import holdfast.mcp.sdk  # noqa: F401 - first: without the SDK it says what to install
     from holdfast.mcp.server import skill
     from holdfast.mcp.transports import serve_http, serve_stdio
 
@@ -125,7 +127,8 @@ def _print_config(name: str, url: str | None, port: int | None, *, all_tools: bo
     if as_json:
         render.show_json({"client": name, "where": where, "config": config})
         return
-    render.report([text(f"for {where}:", "dim")])
+    missing = "" if find_spec("mcp") else "; the server needs the MCP SDK first: pip install 'holdfast[mcp]'"
+    render.report([text(f"for {where}{missing}", "dim")])
     render.show_text(config)
 
 

@@ -75,12 +75,13 @@ def bind(
 
 
 def require_function(name: str, fn: object) -> None:
-    """Raises Misuse if what a step is given to call cannot be called: most often its result, made too early."""
+    """Raises Misuse if a step is given no function, but most often its result: it was called too early."""
     if not callable(fn):
         kind = type(fn).__name__
         raise Misuse(
             problem=f"step {name!r} was given a value of type {kind} where its function belongs",
-            advice=f"pass the function and its arguments apart: run.step({name!r}, fn, …), not run.step({name!r}, fn(…))",
+            advice=f"pass the function and its arguments apart: run.step({name!r}, fn, …), "
+            f"not run.step({name!r}, fn(…))",
         )
 
 

@@ -64,9 +64,11 @@ class Loops(Feature):
 
     def intent(self, work: "Work", fields: dict[str, Any]) -> dict[str, Any]:
         """Record what the call declares about loops, so that the next attempt counts it the same way."""
-        manner = _manner_of(work)
+        manner = work.call_options.manner
         if manner is None:
-            return fields
+            if not isinstance(getattr(work.fn, "call_options", None), CallOptions):
+                return fields
+            manner = "off"  # a step around a tool: what counts is the tool's own call, inside of it
         from holdfast.core.loops.loop_acts import declared_as
 
         return {**fields, "loops": declared_as(manner)}
@@ -83,7 +85,10 @@ class Loops(Feature):
             # If an earlier process began the call, only the journal has its intent.
             intent = work.intent or self.held.intent_of(self.held.view.calls[asked.key])
             arguments = arguments_of(asked.key, intent)
-        manner = self.manner_of(_manner_of(work), is_tool=call_options.is_tool)
+        manner = call_options.manner
+        if manner is None and not call_options.is_tool:
+            is_around_a_tool = isinstance(getattr(work.fn, "call_options", None), CallOptions)
+            manner = "off" if is_around_a_tool else self._policy.steps
         name, outcome = asked.name, event.body
         with self._lock:
             if self._detector is None and self._is_new and self._first is None:
@@ -235,13 +240,6 @@ class Loops(Feature):
             detector.call(called, body, manner)
         else:
             detector.thought(thought_in(body, lambda address: read_blob(held.store, address)))
-
-
-def _manner_of(work: "Work") -> Manner:
-    """How a call wants to be treated. A step around a tool does not count: the tool's own call does, inside of it."""
-    manner = work.call_options.manner
-    is_around_a_tool = manner is None and isinstance(getattr(work.fn, "call_options", None), CallOptions)
-    return "off" if is_around_a_tool else manner
 
 
 LOOP_DETECTION: Final = Slot("loops", Loops)
