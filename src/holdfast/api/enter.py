@@ -230,9 +230,8 @@ class Opening:
         def __getattr__(self, name: str) -> Any:
             """For a program that takes this for the run: an error whose hint has the ``with``."""
             error = AttributeError(f"'Opening' object has no attribute {name!r}", name=name, obj=self)
-            if hasattr(Run, name) and not name.startswith(
-                "_"
-            ):  # names that a copy looks for come without an entry
+            # Not for private names: a copy is asked for them before it has an entry.
+            if hasattr(Run, name) and not name.startswith("_"):
                 run = f"holdfast.run({self._entry.run!r})"
                 error.args = (f"{run} has no attribute {name!r} before it is entered",)
                 error.add_note(
