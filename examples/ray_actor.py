@@ -3,7 +3,7 @@
 The two share nothing: Ray calls ``work`` once more, on another node, and the run in it resumes from the store. The store is
 one that all nodes reach; a SQLite file will do where all of them are one machine.
 
-    pip install holdfast ray
+    pip install ray
     python examples/ray_actor.py                               # a cluster on this machine, runs in .holdfast
     python examples/ray_actor.py postgresql://me@db/agents     # on a node of a cluster that is there
 """

@@ -174,6 +174,23 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_no_line_installs_the_other_holdfast() -> None:
+    """In the index that name is another project's. An extra of what is installed is safe, if all of it is there.
+
+    ``pip install 'holdfast[memory]'`` replaced this package by the other one, on Python 3.12 (ADR 66).
+    """
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "packages").rglob("*.md")]
+    code = [*(ROOT / "src").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    seen = 0
+    for path in pages + code:
+        if "adr" in path.parts or path.name == "history.md":
+            continue
+        for command in re.findall(r"pip install ([^`\n]*holdfast[^`\n]*)", path.read_text(encoding="utf-8")):
+            seen += 1
+            assert re.match(r"""['"]holdfast\[(?!memory)[\w{}.\[\]-]+\]['"]""", command), f"{path}: {command}"
+    assert seen > 30
+
+
 def test_links_lead_somewhere() -> None:
     """Every relative link of a page is a file here, and its anchor a heading there."""
     seen = 0

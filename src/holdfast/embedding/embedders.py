@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     Matrix = NDArray[float32]
 
 SETTING: Final = "HOLDFAST_EMBEDDER"
+_HOW_TO_GET: Final = {
+    "numpy": "pip install numpy",
+    "holdfast_vectors": "pip install ./packages/vectors, in a clone of Holdfast",
+}
+"""Each by itself. As a part of Holdfast's extra, pip would look for all of it in an index (ADR 66)."""
 _CHOICES: Final = ("table", "none", "http://127.0.0.1:11434/v1#model")
 _INT8_MAX: Final = 127
 
@@ -52,7 +57,11 @@ def find_embedder(setting: "str | Embedder | None" = None) -> Embedder | None:
             if not named:
                 return None
             raise AdapterNotInstalled(
-                adapter=f"memory (embedder {named})", package=package, extra="memory", problem="not found"
+                adapter=f"memory (embedder {named})",
+                package=package,
+                extra="memory",
+                problem="not found",
+                advice=_HOW_TO_GET[package],
             )
     if named in {"", "table"}:
         from holdfast.embedding.table_embedder import shipped_table

@@ -164,7 +164,7 @@ def test_without_numpy_words_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_embedder("none") is None
     with pytest.raises(AdapterNotInstalled, match="numpy") as refused:
         find_embedder("table")
-    assert refused.value.hint == "pip install 'holdfast[memory]'"
+    assert refused.value.hint == "pip install numpy"
 
 
 def test_without_the_table_words_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,11 @@ class GraphEmbedder:
     def __init__(self, config: IndexConfig) -> None:
         if find_spec("numpy") is None:
             raise AdapterNotInstalled(
-                adapter="langgraph (index)", package="numpy", extra="memory", problem="not found"
+                adapter="langgraph (index)",
+                package="numpy",
+                extra="memory",
+                problem="not found",
+                advice="pip install numpy",
             )
         settings: Any = config
         given: Any = settings["embed"]

@@ -210,7 +210,7 @@ def _embed(store: Store, *, as_json: bool) -> None:
         render.show([text(f"{count(embedded, 'fact')} embedded by {model}")])
     else:
         indexed = f"{count(embedded, 'fact')} indexed by words alone"
-        render.show([text(f"{indexed}: pip install 'holdfast[memory]' adds vectors")])
+        render.show([text(f"{indexed}: holdfast-vectors and numpy add meaning, see docs/memory.md")])
 
 
 def _row(fact: Fact, now: float) -> tuple[Span, ...]:
