@@ -10,6 +10,14 @@ import textwrap
 from pathlib import Path
 
 WIDTH = 110
+ROOT = Path(__file__).parents[1]
+WRITTEN = sorted(
+    str(page.relative_to(ROOT))
+    for page in (*ROOT.glob("[CRS]*.md"), ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md"))
+)
+"""README, CONTRIBUTING, SECURITY, the changelog, the list of examples, and every page."""
+EXEMPT = {"docs/history.md", "docs/testing.md"}
+"""Pages that do not keep to width and words yet."""
 _ITEM = re.compile(r"\s*(?:[-*]|\d+\.) ")
 _WHOLE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 _GLUE = "\0"
@@ -54,6 +62,6 @@ def _refilled(paragraph: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["README.md", "CONTRIBUTING.md", *map(str, Path("docs").rglob("*.md"))]:
+    for name in sys.argv[1:] or [page for page in WRITTEN if page not in EXEMPT]:
         path = Path(name)
         path.write_text(wrapped(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts.wrap_markdown import WIDTH, wrapped
+from scripts.wrap_markdown import EXEMPT, WIDTH, WRITTEN, wrapped
 from tests.support.fork_server import fork_server
 
 ROOT = Path(__file__).parents[2]
@@ -160,13 +160,6 @@ def test_the_table_on_the_front_is_the_measured_one() -> None:
         assert row[1:] == [of_the_page[name] for name in named[1:]], row[0]
 
 
-WRITTEN = sorted(
-    str(page.relative_to(ROOT))
-    for page in (*ROOT.glob("[CRS]*.md"), ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md"))
-)
-"""README, CONTRIBUTING, SECURITY, the changelog, the list of examples, and every page."""
-
-
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -213,10 +206,6 @@ def prose(page: str) -> list[tuple[int, str]]:
         elif not is_block:
             lines.append((number, line))
     return lines
-
-
-EXEMPT = {"docs/history.md", "docs/testing.md"}
-"""Pages that do not keep to width and words yet."""
 
 
 def test_prose_is_wrapped() -> None:
