@@ -199,6 +199,15 @@ def test_after_a_resume_the_commands_work_where_it_was_typed(tmp_path: Path) -> 
     assert (again.returncode, again.stdout) == (0, "booked\n"), again.stderr
 
 
+def test_a_program_from_stdin_is_not_told_to_be_typed(tmp_path: Path) -> None:
+    """It went on by ``python -``, which waits for a program. Neither the program nor the commands say that now."""
+    done = typed(f"{sys.executable} - <<'END'\n{ASKING.format(store='')}\nEND", tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert lines_of(done)[-1] == "  go on: start the program again"
+    for command in ("holdfast show trip", "holdfast answer trip q1 yes"):
+        assert "python" not in typed(command, tmp_path).stdout
+
+
 @pytest.mark.parametrize(
     ("store", "env"),
     [

@@ -39,6 +39,34 @@ def test_runs_are_listed_newest_first(shop: "Shop") -> None:
         """)
 
 
+def test_what_a_person_has_answered_is_asked_no_more(own_shop: "Shop") -> None:
+    """An answer and a resolution count when the run is started again; until then the list says that it can be.
+
+    It went on to name the question and the doubt, and the commands for them.
+    """
+
+    def pay() -> None:
+        raise OSError("cut off")
+
+    store = own_shop.store
+    with holdfast.run("asks", store=store, stops="suppress") as run:
+        run.ask("Book it?", returns=bool)
+    with holdfast.run("pays", store=store, stops="suppress") as run:
+        run.once("pay", pay)
+    before = own_shop("runs").out
+    assert "parked, 1 question" in before
+    assert "holdfast resolve pays" in before
+    store.answer("asks", True)
+    store.resolve("pays", "pay", "done")
+    for out in (own_shop("runs").out, own_shop("runs", "--all").out):
+        assert re.search(r"^asks +parked, answered ", out, re.MULTILINE)
+        assert re.search(r"^pays +in doubt, settled ", out, re.MULTILINE)
+        assert "holdfast show asks --store STORE  # answered: how to continue" in out
+        assert "holdfast show pays --store STORE  # settled: how to continue" in out
+        assert "holdfast answer" not in out
+        assert "holdfast resolve" not in out
+
+
 def test_a_limit_says_that_there_are_more(shop: "Shop") -> None:
     """What is left out is mentioned, with the command that shows it."""
     out = shop("runs", "--limit", "1").out

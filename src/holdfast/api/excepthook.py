@@ -181,7 +181,7 @@ def _store_option(stop: StopSignal) -> list[str]:
 
 def _can_be_typed() -> bool:
     """Whether a person can type the command: the program is in a file, or is one line of ``-c``."""
-    is_file = hasattr(sys.modules["__main__"], "__file__")
+    is_file = getattr(sys.modules["__main__"], "__file__", "<stdin>") != "<stdin>"
     return is_file or ("-c" in sys.orig_argv and not any("\n" in word for word in sys.orig_argv))
 
 

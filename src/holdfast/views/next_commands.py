@@ -305,8 +305,8 @@ def resume_choices(view: View, builder: CommandBuilder, *, meaning: str = "") ->
             Choice(trust, f"{meaning}, if you trust it" if meaning else "start it, if you trust it"),
         )
     argv = [str(part) for part in body.get("argv", ())]
-    if not argv or any("\n" in part for part in argv) or is_served(body):
-        return ()
+    if argv[1:] in ([], ["-"]) or any("\n" in part for part in argv) or is_served(body):
+        return ()  # nothing, or read from stdin, or more than a line
     if builder.of_lineage:
         return (Choice(builder.holdfast("resume", builder.of_lineage), meaning or "start its program"),)
     place = body.get("cwd", "")

@@ -11,6 +11,7 @@ from holdfast.cli.output import render
 from holdfast.cli.output.blocks import Block, Column, Commands, Gap, Heading, Span, Table, text
 from holdfast.cli.output.status_colours import mood_of, status_span
 from holdfast.core.journal.run_status import NOT_BEGUN, SET_ASIDE
+from holdfast.errors import HoldfastError
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Status
 from holdfast.views.cost import marked_cost
@@ -70,6 +71,8 @@ class Page(NamedTuple):
     lines: list[RunLine]
     more: int = 0
     asked: Query = Query()
+    settled: frozenset[str] = frozenset()
+    """The runs whose questions and doubts are all answered; it counts when they are started again."""
 
 
 @click.command()
@@ -158,7 +161,8 @@ def _refreshes(url: str | None, asked: Query, *, again: bool) -> Iterator[Page]:
         else:
             found = store.overview(statuses=asked.recorded_statuses, limit=_EVERYTHING) if again else None
             each = store.survey(statuses=asked.recorded_statuses) if found is None else found
-            yield Page(store, [run_line(one, now=store.now()) for one in each], asked=asked)
+            lines = [run_line(one, now=store.now()) for one in each]
+            yield Page(store, lines, asked=asked, settled=_settled(store, lines))
 
 
 def _page(store: Store, asked: Query, limit: int) -> Page:
@@ -175,7 +179,24 @@ def _page(store: Store, asked: Query, limit: int) -> Page:
             if is_full
             else 0
         )
-    return Page(store, [run_line(one, now=store.now()) for one in found[:limit]], max(0, more), asked)
+    lines = [run_line(one, now=store.now()) for one in found[:limit]]
+    return Page(store, lines, max(0, more), asked, _settled(store, lines))
+
+
+def _settled(store: Store, lines: list[RunLine]) -> frozenset[str]:
+    """Which of the runs that needed a person need none now. Answers are in their inboxes, not in their journals."""
+    return frozenset(
+        line.run for line in lines if (line.in_doubt or line.open_questions) and _is_settled(store, line.run)
+    )
+
+
+def _is_settled(store: Store, run: str) -> bool:
+    try:
+        return all(doubt.pending for doubt in store.doubts(run)) and all(
+            asked.pending_by for asked in store.questions(run)
+        )
+    except HoldfastError:  # erased meanwhile, or damaged
+        return False
 
 
 # -- watch ---------------------------------------------------------------------------------------------------
@@ -205,7 +226,7 @@ def _news(page: Page) -> object:
     return [
         (r.run, r.status, r.point, r.plan_step, r.attempts, r.in_doubt, r.waits_for, r.holder)
         for r in page.lines
-    ]
+    ], page.settled
 
 
 def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
@@ -216,7 +237,7 @@ def _picture(page: Page, every_s: float, *, is_drawn: bool) -> list[Block]:
         head = text(f"{clock_time(store.now())} UTC, every {every_s:g} s; Ctrl-C leaves", "dim")
     else:
         head = text(iso(store.now()))
-    blocks = [_table(page.lines), *_provider_waits(page)] if page.lines else [text("no runs")]
+    blocks = [_table(page.lines, page.settled), *_provider_waits(page)] if page.lines else [text("no runs")]
     return [head, *([Gap()] if is_drawn else []), *blocks, *([] if is_drawn else [Gap()])]
 
 
@@ -255,9 +276,10 @@ def _blocks(page: Page, at: CommandBuilder) -> list[Block]:
         if page.asked.statuses:
             return [text(f"no such runs in {page.store.url}")]
         return [text(f"no runs yet in {page.store.url}"), *_how_to_start()]
-    blocks: list[Block] = [_table(page.lines), *_provider_waits(page)]
+    blocks: list[Block] = [_table(page.lines, page.settled), *_provider_waits(page)]
     blocks += _pages(page, at)
-    needs = [need for line in page.lines if (need := _next_command(line, at)) is not None]
+    next_commands = (_next_command(line, at, is_settled=line.run in page.settled) for line in page.lines)
+    needs = [need for need in next_commands if need is not None]
     if needs:
         blocks += [Gap(), Commands(needs[:_NEEDS_MAX])]
     return blocks
@@ -292,13 +314,16 @@ def _provider_waits(page: Page) -> list[Block]:
     return [Gap(), Heading("Waits for a provider"), Table(columns, rows)] if rows else []
 
 
-def _table(lines: list[RunLine]) -> Table:
-    return Table(_COLUMNS, [_row(line) for line in lines], [mood_of(line.status) for line in lines])
+def _table(lines: list[RunLine], settled: frozenset[str] = frozenset()) -> Table:
+    rows = [_row(line, is_settled=line.run in settled) for line in lines]
+    return Table(_COLUMNS, rows, [mood_of(line.status) for line in lines])
 
 
-def _row(line: RunLine) -> tuple[Span, ...]:
+def _row(line: RunLine, *, is_settled: bool) -> tuple[Span, ...]:
     status = status_span(line.status)
-    if line.in_doubt and line.status != "in_doubt":
+    if is_settled:
+        status = Span(f"{status.text}, {'settled' if line.in_doubt else 'answered'}", "doubt")
+    elif line.in_doubt and line.status != "in_doubt":
         status = Span(f"{status.text}, {line.in_doubt} in doubt", "doubt")
     elif line.open_questions:
         status = Span(f"{status.text}, {count(line.open_questions, 'question')}", "doubt")
@@ -319,12 +344,14 @@ def _row(line: RunLine) -> tuple[Span, ...]:
     )
 
 
-def _next_command(line: RunLine, at: CommandBuilder) -> tuple[str, str] | None:
+def _next_command(line: RunLine, at: CommandBuilder, *, is_settled: bool) -> tuple[str, str] | None:
     """The command that helps a run, and why; None if the run needs no person."""
     if line.status == "damaged":
         return at.holdfast("doctor"), f"{line.run} cannot be read: {line.damage}"
     if line.status == "sealed":
         return None
+    if is_settled:
+        return at.holdfast("show", line.run), f"{'settled' if line.in_doubt else 'answered'}: how to continue"
     if line.in_doubt:
         return at.holdfast("resolve", line.run), f"{count(line.in_doubt, 'step')} in doubt"
     if line.open_questions:
