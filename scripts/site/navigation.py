@@ -68,6 +68,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
         "guarantees",
         "testing",
         "numbers",
+        "kills",
         "comparison",
         "stability",
         "adr/index",

@@ -144,9 +144,9 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_the_table_on_the_front_is_the_measured_one() -> None:
-    """Each row of it is one of docs/numbers.md, with the same figures in the columns of the same names."""
-    measured = {row[0]: row for row in rows("docs/numbers.md")}
-    head = next(row for row in rows("docs/numbers.md") if "payments doubled" in row)
+    """Each row of it is one of docs/kills.md, with the same figures in the columns of the same names."""
+    measured = {row[0]: row for row in rows("docs/kills.md")}
+    head = next(row for row in rows("docs/kills.md") if "payments doubled" in row)
     front = rows("README.md")
     named = next(row for row in front if "payments doubled" in row)
     shown = [
