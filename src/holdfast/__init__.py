@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     from holdfast.model.facts import Fact, Hit, Recalled, UnreadValue
     from holdfast.model.handoff import Accepted, Handed, Loss, Message, Promise, Promises
     from holdfast.model.hooks import Hook, Notice
-    from holdfast.model.loops import LoopPolicy
+    from holdfast.model.loops import LoopPolicy, Thresholds
     from holdfast.model.markers import KEY, Secret, ephemeral
     from holdfast.model.provider_patience import Patience
     from holdfast.model.recorded_value import Recorded

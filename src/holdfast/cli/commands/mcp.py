@@ -127,8 +127,9 @@ def _print_config(name: str, url: str | None, port: int | None, *, all_tools: bo
     if as_json:
         render.show_json({"client": name, "where": where, "config": config})
         return
-    missing = "" if find_spec("mcp") else "; the server needs the MCP SDK first: pip install 'holdfast[mcp]'"
-    render.report([text(f"for {where}{missing}", "dim")])
+    if find_spec("mcp") is None:
+        render.report([text("the server will need the MCP SDK: pip install 'holdfast[mcp]'")])
+    render.report([text(f"for {where}:", "dim")])
     render.show_text(config)
 
 

@@ -184,7 +184,7 @@ def _page(store: Store, asked: Query, limit: int) -> Page:
 
 
 def _settled(store: Store, lines: list[RunLine]) -> frozenset[str]:
-    """Which of the runs that needed a person need none now. Answers are in their inboxes, not in their journals."""
+    """Which of the runs that needed a person need none now. The answers are in their inboxes."""
     return frozenset(
         line.run for line in lines if (line.in_doubt or line.open_questions) and _is_settled(store, line.run)
     )
