@@ -1,5 +1,6 @@
 """The public face: what is listed, what is visible, what is named how; and that importing it stays cheap."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -22,6 +23,15 @@ def test_all_is_exactly_what_the_rooms_offer() -> None:
     for name in listed:
         assert getattr(holdfast, name) is not None
     assert dir(holdfast) == sorted(listed)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """Each from the module that it is loaded from. A name that is missing there is Any to mypy, and goes unnoticed."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module != "types"]
+    seen = {(node.module, alias.name) for node in imports for alias in node.names}
+    assert seen == {(f"holdfast.{room}", name) for room, names in holdfast._ROOMS.items() for name in names}
 
 
 def test_unknown_names_are_refused() -> None:
