@@ -1,7 +1,7 @@
 """The time axis of a run: in order, from 0 to 1, with short pauses."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.views.time_scale import TimeScale
@@ -25,8 +25,12 @@ def test_without_any_time_everything_is_at_the_beginning() -> None:
 
 
 @given(spans=SPANS, moments=st.lists(st.floats(-10, 2e6), max_size=20))
+@example(spans=[(0.0, 2.5e-100), (248613.0, 0.0), (248618.0, 0.0)], moments=[248614.0, 1.0])
 def test_later_moments_are_never_further_left(spans: list[tuple[float, float]], moments: list[float]) -> None:
-    """Whatever the spans are: overlapping, reversed, of no length."""
+    """Whatever the spans are: overlapping, reversed, of no length.
+
+    The example is work so short that a place, added to a time, was lost in it.
+    """
     scale = TimeScale(spans)
     places = [scale.place(at) for at in sorted(moments)]
     assert places == sorted(places)

@@ -36,7 +36,7 @@ class TimeScale:
         self.stretches: list[Stretch] = []
         at = 0.0
         for number, (start, end) in enumerate(joined):
-            self.stretches.append(Stretch(start, end, at / whole, (at + end - start) / whole))
+            self.stretches.append(Stretch(start, end, at / whole, (at + (end - start)) / whole))
             at += end - start + (gaps[number] if number < len(gaps) else 0.0)
         self._starts = [stretch.started_at for stretch in self.stretches]
 
