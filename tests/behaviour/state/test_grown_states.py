@@ -80,7 +80,7 @@ def states(url: str) -> list[Any]:
     return [store.content(event)["state"] for event in store.events("a") if event.kind == Kind.CHECKPOINT]
 
 
-def stopped(url: str, program: Callable[[holdfast.Run], None]) -> None:
+def stopped(url: str, program: Callable[[holdfast.Run], object]) -> None:
     with pytest.raises(RuntimeError, match="stop"), holdfast.run("a", store=url) as run:
         program(run)
         raise RuntimeError("stop")
@@ -123,7 +123,7 @@ def test_new_objects_for_each_checkpoint_are_given_up(
 def test_a_short_list_has_no_shape(url: str, windows: Callable[[], list[Window]]) -> None:
     """It is encoded faster than compared."""
     state = {"messages": [{"n": number} for number in range(60)]}
-    stopped(url, lambda run: [run.checkpoint(state) for _ in range(4)] and None)
+    stopped(url, lambda run: [run.checkpoint(state) for _ in range(4)])
     assert [len(window.data) < STATE_SHAPE_BYTES_MIN for window in windows()] == [True]
     assert not any(window.may_be_kept for window in windows())
 
@@ -162,9 +162,9 @@ def test_a_live_checkpoint_does_not_walk_the_state_for_secrets(
 
     walked: list[Any] = []
     monkeypatch.setattr(filled_secrets, "clear_tree", walked.append)
-    stopped(url, lambda run: [run.checkpoint({"messages": history(LONG)}) for _ in range(3)] and None)
+    stopped(url, lambda run: [run.checkpoint({"messages": history(LONG)}) for _ in range(3)])
     assert walked == []
-    stopped(url, lambda run: run.checkpoint({"messages": [a_secret]}) and None)
+    stopped(url, lambda run: run.checkpoint({"messages": [a_secret]}))
     assert walked
 
 
