@@ -292,7 +292,10 @@ EACH: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("times", [1, 2, 3, 4])
 @pytest.mark.parametrize("how", EACH)
 def test_each_edit_is_seen_whenever_it_is_made(how: str, times: int, at: int) -> None:
-    """In place, after so many checkpoints; and once more, back. Planted: see the test of edits at random."""
+    """In place, after so many checkpoints; and once more, back. Planted, and found here: keys compared by equality
+    or not at all, types of containers not looked at, NaN and the key of a tag in a shape, and what the test of
+    edits at random finds.
+    """
     before, change = EACH[how]
     secrets.secret(CLEAR, name="door")
     remembers, forgets = Recorder(remembers=True), Recorder(remembers=False)
@@ -343,7 +346,7 @@ EDITED: dict[str, Edit] = {
 def test_each_edit_of_the_whole_is_seen(how: str, times: int) -> None:
     """Above the elements, too, where the codec may change the way to a list. Planted: without the look for the key
     of a tag, a dict was taken for the tuple before; with a plant that ignores what was not taken up, a list was
-    shorter.
+    shorter; with addresses of leaves in place of references to them, a new text was taken for a freed one.
     """
     remembers, forgets = Recorder(remembers=True), Recorder(remembers=False)
     state = begin(131)
@@ -359,9 +362,8 @@ def test_each_edit_of_the_whole_is_seen(how: str, times: int) -> None:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from([20, 64, 131]), st.data())
 def test_a_state_that_was_edited_in_place_is_written_as_it_is_now(size: int, data: st.DataObject) -> None:
-    """Seen to fail, each by this test: leaves compared by equality, dicts known by their address, leaves known
-    by addresses without references to them, no lengths, a shape with the key of a tag, a window whose data
-    were never compared with its shape, and secrets that were registered later.
+    """Planted, and found here: leaves compared by equality, dicts known as the same objects, no lengths, a window
+    that was never compared with its shape, secrets that were registered later, a hash that went on too late.
     """
     forget_secrets()
     remembers, forgets = Recorder(remembers=True), Recorder(remembers=False)
