@@ -57,7 +57,7 @@ def _remembered(place: Path, size: int) -> Figure:
     store = holdfast.store(place / f"long-{size}.db")
 
     def turning(name: str, copied: Callable[[list[Message]], list[Message]]) -> Callable[[], None]:
-        run = copy_context().run(holdfast.run(name, store=store, retention=None).open)
+        run = runs[name] = copy_context().run(holdfast.run(name, store=store, retention=None).open)
         messages = [_message(number, size) for number in range(LONG)]
 
         def turn() -> None:
@@ -69,11 +69,14 @@ def _remembered(place: Path, size: int) -> Figure:
 
         return turn
 
+    runs: dict[str, holdfast.Run] = {}
     spent: dict[str, list[float]] = {"same": [], "new": []}
     works = [turning("same", list), turning("new", _parsed)]
     for _ in range(WARM + ROUNDS):
         for work in works:
             work()
+    for run in runs.values():
+        run.close()
     store.close()
     same, new = (statistics.median(spent[name][WARM:]) for name in ("same", "new"))
     facts = f"CPU, p50: {same:.2f} ms, {new:.2f} ms"
