@@ -11,7 +11,8 @@ lineage need not ask whether another one still needs it.
 The *identity* of a small value is its own JSON; that of a large one is ``#`` and its SHA-256. Objects near
 the top are examined in every plant. Long lists and objects are compared with the last plant as bytes, 64
 elements at a time, and in a window that differs only the elements from the first changed one on are hashed:
-that is what makes the cost follow the change.
+that is what makes the cost follow the change. What of a long list is as it was need not be encoded at all:
+``rest_of`` and ``plant_rest`` leave it out, see ``unchanged.py``.
 
 Values that the codec would tag must be tagged before they are planted. Data that was parsed from JSON may
 come as it is: only its new elements are looked at, and what needs the codec is refused.

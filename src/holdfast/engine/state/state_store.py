@@ -181,7 +181,7 @@ class States:
             # Nodes of another ``StoredNodes``: a prune came in between, and they may refer to deleted packs.
             if is_known and nodes is taken.nodes:
                 return taken.planted
-            planted = nodes.plant(taken.whole())
+            planted = nodes.plant(taken.whole(), series=taken.planted.series)
         if planted.identity != taken.planted.identity:  # the tree shares containers with the state
             raise StateChanged(run=self._run, problem="it differed when it was about to be written")
         return planted
