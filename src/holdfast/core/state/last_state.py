@@ -98,8 +98,10 @@ class Long(NamedTuple):
 
     def upto(self, size: int) -> list[Cuts]:
         """The cuts that stay valid if the sequence is the same up to there."""
-        found = []
+        found: list[Cuts] = []
         for cuts in self.cuts:
+            if not size:
+                break
             found.append(cuts.upto(size))
             size = len(found[-1].runs)
         return found
@@ -107,19 +109,15 @@ class Long(NamedTuple):
 
 def hashed(
     kind: bytes, windows: Sequence[Window], last: Beginning | None, same: int
-) -> tuple[bytes, Beginning | None]:
-    """The identity of a list, and its beginning. ``same`` windows are as they were with the ``last`` one."""
+) -> tuple[bytes, Beginning]:
+    """The identity of a list of several windows, and its beginning. ``same`` windows are as they were."""
     count, state = 0, sha256(kind + b"\n")
     if last is not None and last.count <= same:
         count, state = last.count, last.state.copy()
-    if len(windows) < 2:
-        beginning = None
-    else:
-        for window in windows[count:-1]:
-            state.update(b",".join(window.items) + b",")
-        beginning = Beginning(len(windows) - 1, state.copy())
-    for window in windows[-1:]:
-        state.update(b",".join(window.items))
+    for window in windows[count:-1]:
+        state.update(b",".join(window.items) + b",")
+    beginning = Beginning(len(windows) - 1, state.copy())
+    state.update(b",".join(windows[-1].items))
     return b"#" + state.digest(), beginning
 
 

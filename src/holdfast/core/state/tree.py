@@ -127,16 +127,14 @@ class StoredNodes:
         self._begin(series, known, {})
         return self._planted(tree)
 
-    def rest_of(self, state: Any, *, series: str = "", known: Sequence[bytes] = ()) -> Rest | None:
+    def rest_of(self, state: Any, known: Sequence[bytes] = ()) -> Rest | None:
         """What of this state is to be encoded for ``plant_rest``; None if that is all of it."""
-        last = self._long.get(series)
+        last = self._long.get("")
         return rest_of(state, last, known) if last else None
 
-    def plant_rest(
-        self, rest: Rest, tree: Any, *, series: str = "", known: tuple[bytes, ...] = ()
-    ) -> Planted | None:
+    def plant_rest(self, rest: Rest, tree: Any, known: tuple[bytes, ...] = ()) -> Planted | None:
         """As ``plant``, for the tree of what ``rest_of`` has left. None if it does not fit in there."""
-        self._begin(series, known, rest.kept)
+        self._begin("", known, rest.kept)
         planted = self._planted(tree)
         return None if self._kept else planted
 
@@ -244,7 +242,11 @@ class StoredNodes:
             if form == LIST and len(data) <= STATE_INLINE_BYTES_MAX:
                 self._new_long[place] = Long(new, cuts, self._known)
                 return data
-        identity, beginning = hashed(b"long " + form.encode(), new, old.beginning, same // WINDOW)
+        kind = b"long " + form.encode()
+        if len(new) > 1:
+            identity, beginning = hashed(kind, new, old.beginning, same // WINDOW)
+        else:
+            identity, beginning = _hashed(kind, *items), None
         if not self._is_known(identity):
             cuts = self._cut(identity, form, items, cuts)
         self._new_long[place] = Long(new, cuts, self._known, beginning)

@@ -34,7 +34,11 @@ class Rest(NamedTuple):
 
 def rest_of(state: Any, last: Mapping[tuple[str, ...], Long], known: Sequence[bytes]) -> Rest | None:
     """What is to be encoded of this state; None if that is all of it."""
-    places = [place for place, long in last.items() if _may_be_kept(place, long, known)]
+    places = [
+        place
+        for place, long in last.items()
+        if place[0] == LIST and long.may_be_kept and _is_searched_for(long, known)
+    ]
     if not places:
         return None
     walk = _Walk(last, places)
@@ -49,9 +53,7 @@ def whole(rest: Rest, tree: Any) -> Any:
     return tree
 
 
-def _may_be_kept(place: tuple[str, ...], long: Long, known: Sequence[bytes]) -> bool:
-    if place[0] != LIST or not long.may_be_kept:
-        return False
+def _is_searched_for(long: Long, known: Sequence[bytes]) -> bool:
     # By identity: when secrets change, the list gets new objects, though a value may come back.
     return len(long.known) == len(known) and all(map(is_, long.known, known))
 

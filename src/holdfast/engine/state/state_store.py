@@ -121,11 +121,11 @@ class States:
 
     def _taken(self, state: Any, what: str, series: str, *, careful: bool) -> "Taken":
         known = tuple(KNOWN)  # before anything is encoded: what is known from now on may be in it
-        with self._lock:
-            nodes = self._fresh_nodes()
-            rest = None if series == REQUEST else nodes.rest_of(state, series=series, known=known)
-        if rest is not None:
-            taken = self._taken_rest(rest, what, nodes, series, known, careful=careful)
+        # Without the lock: what is remembered is replaced, never changed.
+        nodes = self._nodes
+        rest = nodes.rest_of(state, known) if nodes is not None and series != REQUEST else None
+        if nodes is not None and rest is not None:
+            taken = self._taken_rest(rest, what, nodes, known, careful=careful)
             if taken is not None:
                 return taken
         tree, rebuild = encode_state(state, what=what, careful=careful)
@@ -138,7 +138,6 @@ class States:
         rest: Rest,
         what: str,
         nodes: StoredNodes,
-        series: str,
         known: tuple[bytes, ...],
         *,
         careful: bool,
@@ -149,9 +148,9 @@ class States:
         except NotStorable:  # it names another place than that in the whole state
             return None
         with self._lock:
-            if nodes is not self._nodes:  # a prune came in between
+            if nodes is not self._fresh_nodes():  # a prune came in between
                 return None
-            planted = nodes.plant_rest(rest, tree, series=series, known=known)
+            planted = nodes.plant_rest(rest, tree, known)
         if planted is None:
             return None
         return Taken(planted, left_out(whole(rest, tree)) if rebuild else rebuild, tree, nodes, rest)
