@@ -10,6 +10,7 @@ import pytest
 import holdfast
 from holdfast.codec import secrets
 from holdfast.codec.values import encode_state
+from holdfast.core.state import shape, unchanged
 from holdfast.core.state.last_state import Window
 from holdfast.engine.state import state_store
 from holdfast.limits import STATE_SHAPE_BYTES_MIN
@@ -126,6 +127,33 @@ def test_a_short_list_has_no_shape(url: str, windows: Callable[[], list[Window]]
     stopped(url, lambda run: [run.checkpoint(state) for _ in range(4)])
     assert [len(window.data) < STATE_SHAPE_BYTES_MIN for window in windows()] == [True]
     assert not any(window.may_be_kept for window in windows())
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "value", "again"),
+    [
+        (shape, "STATE_SHAPE_LEAVES_MAX", 64 * 9 - 1, 256),
+        (shape, "STATE_SHAPE_LEAVES_MAX", 64 * 9, 0),
+        (shape, "STATE_SHAPE_LEVELS_MAX", 2, LONG),
+        (shape, "STATE_SHAPE_LEVELS_MAX", 3, 0),
+        (unchanged, "STATE_SHAPE_LEAVES_TOTAL_MAX", 64 * 9 * 2, LONG - 128),
+    ],
+)
+def test_what_is_remembered_is_bounded(
+    url: str,
+    encoded: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    limit: str,
+    value: int,
+    again: int,
+) -> None:
+    """Keys and leaves of 64 messages, of all, and how deep they are: what is beyond is encoded each time."""
+    monkeypatch.setattr(module, limit, value)
+    state = {"messages": history(LONG)}
+    stopped(url, lambda run: [run.checkpoint(state) for _ in range(9)])
+    assert encoded[-1] == again
+    assert restored(url) == state
 
 
 def test_a_secret_that_is_registered_later_is_hidden(url: str, encoded: list[int]) -> None:

@@ -42,7 +42,7 @@ class Window(NamedTuple):
         return count - 1 if count and data[self.ends[count - 1]] not in b",]" else count
 
     def again(self, *, was_tried: bool) -> "Window":
-        """This window after the same data were encoded again; ``was_tried``: because its shape did not hold."""
+        """This window after the same data were encoded again; ``was_tried``: as its shape did not hold."""
         if self.equals > _TRIES_MAX or (self.equals and not was_tried):
             return self
         equals = self.equals + 1
