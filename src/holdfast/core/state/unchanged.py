@@ -1,4 +1,4 @@
-"""Leaves out of a state what is as it was in the last one: the rest is encoded, the other is taken over.
+"""Leaves out of a state what is as it was in the last one: that is taken over, and only the rest is encoded.
 
 Only windows of long lists are left out, and only where their shape holds; see ``shape.py``. A window gets a
 shape when it was encoded twice to the same data. The proof that shape and data belong together is that a copy
