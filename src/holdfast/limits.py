@@ -190,6 +190,14 @@ STATE_PACK_BYTES: Final = 131_072
 """New parts of a checkpoint are packed together up to about this size."""
 STATE_MEMORY_NODES_MAX: Final = 500_000
 """How many stored parts one attempt remembers before it forgets all and starts again."""
+STATE_SHAPE_BYTES_MIN: Final = 8_192
+"""Sixty-four elements of a list that are shorter as JSON are encoded for each checkpoint."""
+STATE_SHAPE_LEVELS_MAX: Final = 16
+"""Elements that are nested deeper are encoded for each checkpoint."""
+STATE_SHAPE_LEAVES_MAX: Final = 65_536
+"""Sixty-four elements with more keys and leaves are encoded for each checkpoint."""
+STATE_SHAPE_LEAVES_TOTAL_MAX: Final = 1_000_000
+"""How many keys and leaves of a state are remembered, at 8 bytes each; the rest is encoded each time."""
 
 # context
 CONTEXT_TOKENS: Final = 2_000

@@ -243,6 +243,24 @@ def test_a_plant_that_was_not_stored_is_planted_again() -> None:
     assert gather(root, beds.fetch) == state
 
 
+def test_a_state_that_is_settled_while_another_one_is_encoded_mixes_nothing_up() -> None:
+    """What is taken over is as it was in the last state of that time. Planted: counted as unchanged since the newest
+    state, the runs of that one were taken for it."""
+    beds = Beds()
+    state = {"messages": [message(i) for i in range(300)]}
+    other = {"messages": [message(i) for i in range(1_000, 1_300)]}
+    for _ in range(3):
+        beds.plant(state)
+    rest = beds.nodes.rest_of(state)
+    assert rest is not None
+    assert rest.state == {"messages": []}
+    beds.plant(other)
+    planted = beds.nodes.plant_rest(rest, rest.state)
+    assert planted is not None
+    assert gather(planted.root, beds.fetch) == state
+    assert planted.identity == StoredNodes(address_of).plant(state).identity
+
+
 def test_edits_by_another_thread_mix_nothing_up() -> None:
     """Elements edited between two looks at them are stored as at the first. Planted: without reading the encoded
     window back, the next plant of the first content was taken for the second."""

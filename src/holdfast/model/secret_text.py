@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 TAG: Final = "secrets"
+MASKED: Final = b"<secret "
+"""So a mask begins."""
 _TAGGED: Final = frozenset({TAG, "bytes", "bytearray", "str"})
 
 

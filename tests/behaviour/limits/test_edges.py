@@ -57,6 +57,9 @@ ELSEWHERE = {
     "RECORD_SIZE_BYTES_MAX": f"{RULES}/records.py::test_a_record_has_a_size_at_most",
     "RUN_PAGE_MAX": f"{RULES}/runs.py::test_a_page_of_runs_is_bounded",
     "SERIES_RUNS_MAX": "tests/behaviour/lineage/test_lineage.py::test_kept_branches_and_series_are_bounded",
+    "STATE_SHAPE_LEAVES_MAX": "tests/behaviour/state/test_grown_states.py::test_what_is_remembered_is_bounded",
+    "STATE_SHAPE_LEAVES_TOTAL_MAX": "tests/behaviour/state/test_grown_states.py::test_what_is_remembered_is_bounded",
+    "STATE_SHAPE_LEVELS_MAX": "tests/behaviour/state/test_grown_states.py::test_what_is_remembered_is_bounded",
     "TRACEBACK_CHARS_MAX": "tests/unit/test_codec_exceptions.py",
     "VALUE_DEPTH_MAX": "tests/unit/test_codec_values.py::test_depth_is_limited_as_json_counts_it",
     "VALUE_SIZE_BYTES_MAX": "tests/unit/test_codec_values.py::test_size_is_limited",
@@ -78,7 +81,8 @@ NO_REFUSAL = {
     "how large the pieces are that something is kept in, or handled in": (
         "VALUE_INLINE_BYTES_MAX EMBEDDER_BATCH_MAX OBJECT_SIZE_BYTES_MIN SNAPSHOT_EVENTS_MIN SNAPSHOT_CHUNK_BYTES "
         "STATE_INLINE_BYTES_MAX STATE_PIECE_BYTES_MIN STATE_PIECE_BYTES_MAX STATE_WIDTH_MAX STATE_DEPTH_MAX "
-        "STATE_PACK_BYTES STATE_MEMORY_NODES_MAX ARTIFACT_PIECE_BYTES_MIN ARTIFACT_PIECE_BYTES_MAX PRUNE_PAGE_EVENTS "
+        "STATE_PACK_BYTES STATE_MEMORY_NODES_MAX STATE_SHAPE_BYTES_MIN ARTIFACT_PIECE_BYTES_MIN "
+        "ARTIFACT_PIECE_BYTES_MAX PRUNE_PAGE_EVENTS "
         "CONNECTIONS_MAX STORE_THREADS_MAX DEFERRED_MAX DEFERRED_BYTES_MAX CHAIN_MEMORY_BYTES_MAX RECENT_CALLS_MAX "
         "CALL_NOTE_BYTES_MAX LOOP_FACTS_COMPACTED_MAX PROXY_LOST_ANSWERS_MAX SECRETS_DECLARED_MAX"
     ),

@@ -11,21 +11,21 @@ lineage need not ask whether another one still needs it.
 The *identity* of a small value is its own JSON; that of a large one is ``#`` and its SHA-256. Objects near
 the top are examined in every plant. Long lists and objects are compared with the last plant as bytes, 64
 elements at a time, and in a window that differs only the elements from the first changed one on are hashed:
-that is what makes the cost follow the change.
+that is what makes the cost follow the change. What of a long list is as it was need not be encoded at all:
+``rest_of`` and ``plant_rest`` leave it out, see ``unchanged.py``.
 
 Values that the codec would tag must be tagged before they are planted. Data that was parsed from JSON may
 come as it is: only its new elements are looked at, and what needs the codec is refused.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from itertools import pairwise
 from typing import Any, Final
 
 import orjson
 
 from holdfast.core.state.chunking import pieces, runs
+from holdfast.core.state.last_state import NEVER, UNCUT, UNSEEN, WINDOW, Cuts, Long, Window, hashed
 from holdfast.core.state.nodes import (
     DICT,
     LIST,
@@ -38,6 +38,7 @@ from holdfast.core.state.nodes import (
     pack_nodes,
     runs_body,
 )
+from holdfast.core.state.unchanged import Rest, rest_of
 from holdfast.errors import TooLarge
 from holdfast.limits import (
     STATE_DEPTH_MAX,
@@ -51,7 +52,6 @@ from holdfast.limits import (
 )
 from holdfast.model.named_tuple import NamedTuple
 
-_WINDOW: Final = 64
 _HASHED: Final = ord("#")
 _RUN: Final = ""
 """The form of a run. Its reference has no word before it, because only a run of runs refers to it."""
@@ -77,53 +77,6 @@ class Pack(NamedTuple):
     data: bytes
 
 
-class _Window(NamedTuple):
-    """Up to 64 elements of a long list or object as they were encoded last time, and their identities.
-
-    ``ends`` are the places in the data where the elements end.
-    """
-
-    data: bytes
-    items: list[bytes]
-    ends: list[int]
-
-    def unchanged(self, data: bytes) -> int:
-        """How many elements the data begin with that are the same here."""
-        count = len(self.ends)
-        # A conversation mostly grows, so that all of them are.
-        if not data.startswith(self.data[:-1]):
-            count = bisect_left(self.ends, True, key=lambda end: not data.startswith(self.data[:end]))
-        # ``12`` is also how ``123`` begins.
-        return count - 1 if count and data[self.ends[count - 1]] not in b",]" else count
-
-
-class _Cuts(NamedTuple):
-    """Where the runs of a sequence end, and their identities."""
-
-    ends: list[int]
-    runs: list[bytes]
-
-    def upto(self, size: int) -> "_Cuts":
-        """The runs that stay valid if the sequence is the same up to there.
-
-        The last run may grow, so it is left out.
-        """
-        count = min(bisect_right(self.ends, size), max(len(self.ends) - 1, 0))
-        return _Cuts(self.ends[:count], self.runs[:count])
-
-
-class _Long(NamedTuple):
-    """A long list or object as it was planted last time."""
-
-    windows: list[_Window]
-    cuts: _Cuts
-
-
-_UNCUT: Final = _Cuts([], [])
-_UNSEEN: Final = _Window(b"", [], [])
-_NEVER: Final = _Long([], _UNCUT)
-
-
 class Planted(NamedTuple):
     """The root to record for a state, and the packs that must be stored before it.
 
@@ -136,7 +89,8 @@ class Planted(NamedTuple):
     identity: bytes
     size: int
     fresh: dict[bytes, bytes]
-    long: dict[tuple[str, ...], _Long]
+    series: str
+    long: dict[tuple[str, ...], Long]
 
 
 class StoredNodes:
@@ -149,47 +103,72 @@ class StoredNodes:
         """Identity -> the JSON that refers to it."""
         self._learned: dict[bytes, str] = {}
         """Hash of a node -> its reference, for a state that an earlier process planted."""
-        self._long: dict[tuple[str, ...], _Long] = {}
+        self._long: dict[str, dict[tuple[str, ...], Long]] = {}
+        """Of the last state of each series, by the form and the place of a list or object."""
         self._is_json = False
-        self._begin()
+        self._begin("", (), {})
 
-    def plant_json(self, data: Any) -> Planted | None:
+    def plant_json(self, data: Any, *, series: str = "") -> Planted | None:
         """As ``plant``, for data that were parsed from JSON; None if the codec must look at them first."""
         self._is_json = True
         try:
-            return self.plant(data)
+            return self.plant(data, series=series)
         except (_NeedsTags, TypeError):  # orjson writes fewer levels than it reads
             return None
         finally:
             self._is_json = False
 
-    def plant(self, tree: Any) -> Planted:
+    def plant(self, tree: Any, *, series: str = "", known: tuple[bytes, ...] = ()) -> Planted:
         """The root of this state, and the packs that are not stored yet. Raises TooLarge.
 
-        What was planted and never settled counts as not stored: the append may have failed.
+        What was planted and never settled counts as not stored: the append may have failed. It is compared
+        with the last one of its ``series``. ``known``: the secrets that were hidden in it.
         """
-        self._begin()
+        self._begin(series, known, {})
+        return self._planted(tree)
+
+    def rest_of(self, state: Any, known: Sequence[bytes] = ()) -> Rest | None:
+        """What of this state is to be encoded for ``plant_rest``; None if that is all of it."""
+        last = self._long.get("")
+        return rest_of(state, last, known) if last else None
+
+    def plant_rest(self, rest: Rest, tree: Any, known: tuple[bytes, ...] = ()) -> Planted | None:
+        """As ``plant``, for the tree of what ``rest_of`` has left. None if it does not fit in there."""
+        self._begin("", known, rest.kept)
+        planted = self._planted(tree)
+        return None if self._kept else planted
+
+    def _planted(self, tree: Any) -> Planted:
         identity = self._spine(tree, ())
         if self._size > VALUE_SIZE_BYTES_MAX:
             raise TooLarge(what="a state", size=self._size, size_max=VALUE_SIZE_BYTES_MAX, unit="bytes")
         self._seal()
         root = orjson.loads(self._json(identity))
-        return Planted(root, tuple(self._packs), identity, self._size, self._fresh, self._new_long)
+        return Planted(
+            root, tuple(self._packs), identity, self._size, self._fresh, self._series, self._new_long
+        )
 
     def settle(self, planted: Planted) -> None:
         """Note that the packs of this plant are stored, so that later plants refer to them."""
         self._stored.update(planted.fresh)
-        self._long = planted.long
+        self._long[planted.series] = planted.long
         # The plant has read through the learned state: what it shares is in ``fresh`` now.
         self._learned = {}
 
-    def _begin(self) -> None:
+    def _begin(
+        self,
+        series: str,
+        known: tuple[bytes, ...],
+        kept: Mapping[tuple[str, ...], Sequence[Window | None]],
+    ) -> None:
         self._fresh: dict[bytes, bytes] = {}
         self._local: dict[bytes, tuple[str, int]] = {}
         self._nodes: list[bytes] = []
         self._packs: list[Pack] = []
         self._bytes = self._size = 0
-        self._new_long: dict[tuple[str, ...], _Long] = {}
+        self._series, self._known, self._kept = series, known, dict(kept)
+        self._last = self._long.get(series, {})
+        self._new_long: dict[tuple[str, ...], Long] = {}
 
     def learn(self, root: Any, fetch: Fetch) -> None:
         """Read the nodes of a stored state, so that the next plant does not write them again."""
@@ -239,34 +218,53 @@ class StoredNodes:
         # The form is part of the key, because the pairs of an object encode like a list of pairs, and a value
         # may change from one to the other between two plants.
         place = (form, *path)
-        old = self._long.get(place, _NEVER)
-        new: list[_Window] = []
-        same = 0
-        for number, began in enumerate(range(0, len(elements), _WINDOW)):
-            data = orjson.dumps(elements[began : began + _WINDOW])
-            self._size += len(data)
-            if self._is_json and _is_tagged(data):
-                raise _NeedsTags
-            window = old.windows[number] if number < len(old.windows) else _UNSEEN
-            unchanged = len(window.items)
-            if window.data != data:
-                unchanged = window.unchanged(data)
-                window = self._window(form, data, window, unchanged, len(path) + 1)
-            same += unchanged if same == began else 0
+        old = self._last.get(place, NEVER)
+        kept = self._kept.pop(place, None)
+        new: list[Window] = []
+        same = size = began = 0
+        for number, as_before in enumerate(kept or [None] * -(-len(elements) // WINDOW)):
+            last = old.windows[number] if number < len(old.windows) else UNSEEN
+            if as_before is None:
+                part = elements[began : began + WINDOW]
+                began += len(part)
+                window, unchanged = self._encoded(form, part, last, len(path) + 1, was_tried=bool(kept))
+            else:
+                window, unchanged = as_before, len(as_before.items) if as_before.data is last.data else 0
+            same += unchanged if same == size else 0
+            size += len(window.items)
+            self._size += len(window.data)
             new.append(window)
+        assert began == len(elements), "more elements than windows are left of a list"
         items = [item for window in new for item in window.items]
-        cuts = old.cuts.upto(same)
-        self._new_long[place] = _Long(new, cuts)
-        if len(items) < STATE_INLINE_BYTES_MAX // 2 and not _has_hashed(items):
+        cuts = old.upto(same)
+        if size < STATE_INLINE_BYTES_MAX // 2 and not _has_hashed(items):
             data = _array(items)
             if form == LIST and len(data) <= STATE_INLINE_BYTES_MAX:
+                self._new_long[place] = Long(new, cuts, self._known)
                 return data
-        identity = _hashed(b"long " + form.encode(), *items)
+        kind = b"long " + form.encode()
+        if len(new) > 1:
+            identity, beginning = hashed(kind, new, old.beginning, same // WINDOW)
+        else:
+            identity, beginning = _hashed(kind, *items), None
         if not self._is_known(identity):
-            self._new_long[place] = _Long(new, self._cut(identity, form, items, cuts))
+            cuts = self._cut(identity, form, items, cuts)
+        self._new_long[place] = Long(new, cuts, self._known, beginning)
         return identity
 
-    def _window(self, form: str, data: bytes, last: _Window, unchanged: int, depth: int) -> _Window:
+    def _encoded(
+        self, form: str, part: Sequence[Any], last: Window, depth: int, *, was_tried: bool
+    ) -> tuple[Window, int]:
+        """The window of these elements, and how many of them are as in the last one."""
+        data = orjson.dumps(part)
+        if self._is_json and _is_tagged(data):
+            raise _NeedsTags
+        if last.data == data:
+            return last.again(was_tried=was_tried), len(last.items)
+        unchanged = last.unchanged(data)
+        return self._window(form, data, last, unchanged, depth), unchanged
+
+    def _window(self, form: str, data: bytes, last: Window, unchanged: int, depth: int) -> Window:
         """The window of these data, which begin with some elements of the last one."""
         items, ends = last.items[:unchanged], last.ends[:unchanged]
         end = ends[-1] if ends else 0
@@ -280,7 +278,7 @@ class StoredNodes:
             items.append(self._element(form, element, encoded, depth))
             ends.append(end)
         assert end == len(data) - 1, "the elements of a window are not what it was encoded from"
-        return _Window(data, items, ends)
+        return Window(data, items, ends)
 
     def _element(self, form: str, element: Any, data: bytes, depth: int) -> bytes:
         if form == LIST:
@@ -332,40 +330,40 @@ class StoredNodes:
             self._add(identity, VALUE, data)
         return identity
 
-    def _cut(self, identity: bytes, form: str, items: Sequence[bytes], stored: _Cuts = _UNCUT) -> _Cuts:
+    def _cut(
+        self, identity: bytes, form: str, items: Sequence[bytes], stored: Sequence[Cuts] = ()
+    ) -> list[Cuts]:
         """Store a sequence as runs, runs of runs, and so on up to one.
 
-        ``stored`` are the first runs, if known.
+        ``stored`` are the first runs of each level, if known.
         """
-        cuts = self._cut_on(form, items, stored)
-        items, level = cuts.runs, 1
-        counts = [end - began for began, end in pairwise((0, *cuts.ends))]
-        while len(items) > 1:
-            above: list[bytes] = []
-            sums: list[int] = []
-            began = 0
-            for run in runs(items):
-                inside = counts[began : began + len(run)]
-                began += len(run)
-                above.append(self._run(form, level, run, inside))
-                sums.append(sum(inside))
-            items, counts, level = above, sums, level + 1
+        levels: list[Cuts] = []
+        counts: Sequence[int] = ()
+        while not levels or len(items) > 1:
+            level = len(levels)
+            cuts = self._cut_on(form, level, items, counts, stored[level] if level < len(stored) else UNCUT)
+            levels.append(cuts)
+            items, counts = cuts.runs, cuts.counts
         # A list of one run is the array of that run, so a plain reference to it is enough.
-        self._refer(identity, VALUE if form == LIST and level == 1 else form, items[0])
-        return cuts
+        self._refer(identity, VALUE if form == LIST and len(levels) == 1 else form, items[0])
+        return levels
 
-    def _cut_on(self, form: str, items: Sequence[bytes], stored: _Cuts) -> _Cuts:
+    def _cut_on(
+        self, form: str, level: int, items: Sequence[bytes], counts: Sequence[int], stored: Cuts
+    ) -> Cuts:
         """Cut items into runs, beginning where the last stored run ends.
 
         Appended items do not change earlier cuts.
         """
         end = stored.ends[-1] if stored.ends else 0
-        ends, found = stored.ends.copy(), stored.runs.copy()
+        ends, found, sums = stored.ends.copy(), stored.runs.copy(), stored.counts.copy()
         for run in runs(items[end:]):
+            inside = counts[end : end + len(run)]
             end += len(run)
             ends.append(end)
-            found.append(self._run(form, 0, run, ()))
-        return _Cuts(ends, found)
+            found.append(self._run(form, level, run, inside))
+            sums.append(sum(inside) if level else len(run))
+        return Cuts(ends, found, sums)
 
     def _run(self, form: str, level: int, run: Sequence[bytes], counts: Sequence[int]) -> bytes:
         identity = _hashed(b"run %d %b" % (level, form.encode()), *run)

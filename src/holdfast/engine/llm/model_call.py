@@ -22,7 +22,7 @@ from holdfast.engine.premises.premises import meet_model
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.store_session import masked_text
 from holdfast.engine.state.held_states import STATES
-from holdfast.engine.state.state_store import Taken, blobs_of, read_state
+from holdfast.engine.state.state_store import REQUEST, Taken, blobs_of, read_state
 from holdfast.engine.steps.call_identity import RequestedCall, find_answer, intent_of, place
 from holdfast.engine.steps.step import Work
 from holdfast.engine.sync_async import Runtime
@@ -86,7 +86,9 @@ async def ask_model(
 def identify_request(held: HeldRun, ask: Ask) -> tuple[Taken, RequestedCall]:
     """The request as a tree of nodes, and the identity of the call."""
     here, point = place(held, ask.name)
-    taken = STATES.of(held).store.take(ask.request, what=f"request of {ask.name!r}", is_json=ask.is_json)
+    taken = STATES.of(held).store.take(
+        ask.request, what=f"request of {ask.name!r}", series=REQUEST, is_json=ask.is_json
+    )
     identity = taken.planted.identity
     site = site_of(here.scope, f"model:{ask.name}", identity)
     if KNOWN:

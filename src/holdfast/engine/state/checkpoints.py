@@ -19,7 +19,6 @@ from holdfast.engine.steps.marks import ask, given, placed, record
 from holdfast.engine.sync_async import Runtime
 from holdfast.model.event_fields import contents_of
 from holdfast.model.events import Kind
-from holdfast.model.markers import KNOWN
 
 
 async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | None) -> int:
@@ -29,8 +28,11 @@ async def checkpoint(held: HeldRun, runtime: Runtime, state: Any, label: str | N
     await states.learn_first(runtime)
     taken = states.store.take(state)
     named = b"\0" + (label or "").encode()
-    before = states.store.identity_in_clear(taken) if KNOWN else None
-    clear = None if before is None else before + named
+
+    def clear() -> bytes | None:
+        before = states.store.identity_in_clear(taken)
+        return None if before is None else before + named
+
     asked = ask(held, "checkpoint", taken.planted.identity + named, clear=clear)
     try:
         recorded = given(held, asked)

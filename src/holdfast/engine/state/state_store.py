@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from orjson import dumps
 
 from holdfast.codec.blobs import address_of, pack
-from holdfast.codec.values import decode_tree, encode_state, may_have_tags
+from holdfast.codec.values import decode_tree, encode_state, left_out, may_have_tags
 from holdfast.core.journal import run_row_facts
 from holdfast.core.state.assemble import gather
 from holdfast.core.state.nodes import Fetch, unpack_nodes
 from holdfast.core.state.tree import Planted, StoredNodes
+from holdfast.core.state.unchanged import Rest, whole
 from holdfast.engine.journal.blob_content import read_blobs
 from holdfast.engine.journal.journal import chain_of
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.errors import Corrupt, StateChanged
+from holdfast.errors import Corrupt, NotStorable, StateChanged
 from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.store_rows import Blob
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.engine.sync_async import Runtime
 
 WHAT = "state of the checkpoint"
+REQUEST = "request"
+"""The series of model requests: each is compared with the last one, and states with the last state."""
 _OURS = (
     "holdfast-autosave",
     "holdfast-doorbell",  # of the inbox wakeup
@@ -85,53 +88,86 @@ class States:
             if not self._has_learned:
                 self._learn(self._fresh_nodes(), roots)
 
-    def take(self, state: Any, *, what: str = WHAT, is_copy: bool = False, is_json: bool = False) -> "Taken":
+    def take(
+        self, state: Any, *, what: str = WHAT, series: str = "", is_copy: bool = False, is_json: bool = False
+    ) -> "Taken":
         """The state as nodes. NotStorable; TooLarge; StateChanged by another thread.
 
         If other threads could change it, it is encoded twice and compared: a state that is part old and part
         new must not be recorded. ``is_copy``: no other thread has it; ``is_json``: and it was parsed from
         JSON. What earlier attempts have stored need not be known here, only in ``build_on``.
         """
-        if is_json and not KNOWN and (parsed := self._taken_as_json(state)) is not None:
+        if is_json and not KNOWN and (parsed := self._taken_as_json(state, series)) is not None:
             return parsed
-        taken = self._look(state, what)
+        taken = self._look(state, what, series)
         if (
             not (is_copy or is_json)
             and _others_run()
-            and self._look(state, what).planted.identity != taken.planted.identity
+            and self._look(state, what, series).planted.identity != taken.planted.identity
         ):
             raise StateChanged(run=self._run, problem="looked at twice, it differed")
         return taken
 
-    def _look(self, state: Any, what: str) -> "Taken":
+    def _look(self, state: Any, what: str, series: str) -> "Taken":
         try:
             try:
-                return self._taken(state, what, careful=False)
+                return self._taken(state, what, series, careful=False)
             except TypeError:
                 # An int or a text that orjson cannot write. It is rare, so a second walk costs less than a
                 # check.
-                return self._taken(state, what, careful=True)
+                return self._taken(state, what, series, careful=True)
         except RuntimeError as error:  # another thread changed the size of a dict or set during the walk
             raise StateChanged(run=self._run, problem=str(error)) from error
 
-    def _taken(self, state: Any, what: str, *, careful: bool) -> "Taken":
+    def _taken(self, state: Any, what: str, series: str, *, careful: bool) -> "Taken":
+        known = tuple(KNOWN)  # before anything is encoded: what is known from now on may be in it
+        # Without the lock: what is remembered is replaced, never changed.
+        nodes = self._nodes
+        rest = nodes.rest_of(state, known) if nodes is not None and series != REQUEST else None
+        if nodes is not None and rest is not None:
+            taken = self._taken_rest(rest, what, nodes, known, careful=careful)
+            if taken is not None:
+                return taken
         tree, rebuild = encode_state(state, what=what, careful=careful)
         with self._lock:
             nodes = self._fresh_nodes()
-            return Taken(nodes.plant(tree), rebuild, tree, nodes)
+            return Taken(nodes.plant(tree, series=series, known=known), rebuild, tree, nodes)
 
-    def _taken_as_json(self, tree: Any) -> "Taken | None":
+    def _taken_rest(
+        self,
+        rest: Rest,
+        what: str,
+        nodes: StoredNodes,
+        known: tuple[bytes, ...],
+        *,
+        careful: bool,
+    ) -> "Taken | None":
+        """The state, of which only the rest is encoded; None if all of it must be."""
+        try:
+            tree, rebuild = encode_state(rest.state, what=what, careful=careful)
+        except NotStorable:  # it names another place than that in the whole state
+            return None
+        with self._lock:
+            if nodes is not self._fresh_nodes():  # a prune came in between
+                return None
+            planted = nodes.plant_rest(rest, tree, known)
+        if planted is None:
+            return None
+        return Taken(planted, left_out(whole(rest, tree)) if rebuild else rebuild, tree, nodes, rest)
+
+    def _taken_as_json(self, tree: Any, series: str) -> "Taken | None":
         """As it is; None if the codec must look at it."""
         with self._lock:
             nodes = self._fresh_nodes()
-            planted = nodes.plant_json(tree)
+            planted = nodes.plant_json(tree, series=series)
         return None if planted is None else Taken(planted, [], tree, nodes)
 
     def identity_in_clear(self, taken: "Taken") -> bytes | None:
         """The identity of a state before the secrets in it were known; None if it has none."""
-        from holdfast.codec.filled_secrets import clear_tree
+        from holdfast.codec.filled_secrets import clear_tree, may_be_hidden
 
-        tree = clear_tree(taken.tree)
+        # What is as it was in the last state has no secret.
+        tree = clear_tree(taken.whole()) if may_be_hidden(dumps(taken.tree)) else None
         return None if tree is None else StoredNodes(address_of).plant(tree).identity
 
     def build_on(self, known: Sequence[Any], taken: "Taken") -> Planted:
@@ -144,7 +180,7 @@ class States:
             # Nodes of another ``StoredNodes``: a prune came in between, and they may refer to deleted packs.
             if is_known and nodes is taken.nodes:
                 return taken.planted
-            planted = nodes.plant(taken.tree)
+            planted = nodes.plant(taken.whole(), series=taken.planted.series)
         if planted.identity != taken.planted.identity:  # the tree shares containers with the state
             raise StateChanged(run=self._run, problem="it differed when it was about to be written")
         return planted
@@ -184,13 +220,18 @@ class States:
 class Taken(NamedTuple):
     """A state at one moment, and the paths of values left out.
 
-    ``tree`` may share containers with the state.
+    ``tree`` may share containers with the state. It is the tree of ``rest``, if there is one.
     """
 
     planted: Planted
     rebuild: list[str]
     tree: Any
     nodes: StoredNodes
+    rest: Rest | None = None
+
+    def whole(self) -> Any:
+        """The tree of the whole state."""
+        return self.tree if self.rest is None else whole(self.rest, self.tree)
 
 
 def _others_run() -> bool:

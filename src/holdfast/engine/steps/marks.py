@@ -85,11 +85,16 @@ def recorded_value(held: HeldRun, recorded: Outcome, what: str) -> Any:
 
 
 def ask(
-    held: HeldRun, name: str, data: bytes, *, by_task: bool = False, clear: bytes | None = None
+    held: HeldRun,
+    name: str,
+    data: bytes,
+    *,
+    by_task: bool = False,
+    clear: Callable[[], bytes | None] | None = None,
 ) -> RequestedCall:
     """The identity of this mark; ``data`` distinguishes it from others of its name, or the task does.
 
-    ``clear`` is what distinguished it before a secret was known; it counts if that is recorded.
+    ``clear`` gives what distinguished it before a secret was known; it counts if that is recorded.
     """
     held.check_usable()
     here, point = locate(held)
@@ -102,15 +107,20 @@ def ask(
     return RequestedCall(name, f"{site}.{n}", site, n, data, here, point)
 
 
-def _recorded_site(held: HeldRun, scope: str, name: str, data: bytes, clear: bytes | None, site: str) -> str:
+def _recorded_site(
+    held: HeldRun, scope: str, name: str, data: bytes, clear: Callable[[], bytes | None] | None, site: str
+) -> str:
     from holdfast.codec.filled_secrets import in_clear
     from holdfast.engine.steps.secret_arguments import is_recorded
 
-    if clear is None:  # JSON texts, with zeros between them
+    if is_recorded(held, site):
+        return site
+    shown = None if clear is None else clear()
+    if shown is None:  # JSON texts, with zeros between them
         texts = [(text, in_clear(text)) for text in data.split(b"\0")]
-        clear = b"\0".join(text if shown is None else shown for text, shown in texts)
-    before = site_of(scope, f"mark:{name}", clear)
-    return before if not is_recorded(held, site) and is_recorded(held, before) else site
+        shown = b"\0".join(text if found is None else found for text, found in texts)
+    before = site_of(scope, f"mark:{name}", shown)
+    return before if is_recorded(held, before) else site
 
 
 def given(held: HeldRun, asked: RequestedCall) -> Outcome | None:
