@@ -122,9 +122,11 @@ def know_environment(environment: Mapping[str, str] | None = None) -> None:
         if name not in ignored and is_credential(source[name]) and _is_writable(source[name])
     }
     for name in sorted(filter(names_a_place, source)):
-        password = password_in(source[name])
+        password, written = password_in(source[name])
         if name not in ignored and is_credential(password) and _is_writable(password):
             found[f"{name}.password"] = password
+            if written not in {password, *other_forms(password)}:  # quoted otherwise than Python does it
+                found[f"{name}.password.raw"] = written
     if found != _environment or policy != _policy:
         with _changing:
             _policy = policy
@@ -149,6 +151,11 @@ def declare(value: str, parameter: str, lineage: str) -> str:
                 del _declared[next(iter(_declared))]
             _rebuild()
     return name
+
+
+def is_named(value: object) -> bool:
+    """Whether it is an environment or registered secret: another process finds it by its name."""
+    return value in _names if isinstance(value, str) else False
 
 
 @contextmanager
