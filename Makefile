@@ -99,8 +99,9 @@ picture: .venv-ui/.ready /usr/bin/chromium  ## the pictures of the inspector in 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
 
-e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
-	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/long/e2e
+e2e: .venv/.dev .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
+	HOLDFAST_TEST_RESULTS=docs/results/e2e.json HOLDFAST_E2E=1 $(IN_MEMORY) .venv-e2e/bin/python -m pytest -s tests/long/e2e
+	$(GUARANTEES)
 
 # The Pythons that are here, of those that are supported.
 PYTHONS ?= $(shell for one in python3.11 python3.12 python3.13; do $$one -c pass 2>/dev/null && echo $$one; done)

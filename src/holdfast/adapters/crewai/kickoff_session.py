@@ -17,6 +17,7 @@ from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_op
 from holdfast.adapters.shared.swallowed_stops import SwallowedStops
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
+from holdfast.engine.run.store_session import masked
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Misuse
@@ -82,7 +83,10 @@ class Session(SwallowedStops):
 
     def mark(self, name: str, **content: Any) -> None:
         """Record what the crew does besides its calls; a replay consumes it."""
-        told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
+        told = {
+            key: one_line(masked(text), 500) if isinstance(text, str) else text
+            for key, text in content.items()
+        }
         with self.guarded(), self.seam.entered() as here:
             drive(mark(here.held, BLOCKING, name, told))
 
