@@ -6,6 +6,7 @@ reaches the store after it. A new life has new handles, and the store knows that
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import current_thread
 from typing import Any, Final, TypeVar
 
 from tests.crossings.operations import Branches
@@ -18,6 +19,7 @@ from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
 
 T = TypeVar("T")
+HEARTBEAT: Final = "holdfast-heartbeat"
 READS: Final = frozenset({
     "find_run", "list_runs", "list_forks", "read_events", "count_kinds", "measure", "get_blobs", "scan_blobs", "probe", "list_held",
     "get_record", "scan_records", "wait", "renew", "sync", "examine", "find_index", "close", "find_words", "find_near",
@@ -56,6 +58,8 @@ class MortalStore(Relay):
         life = self._life
         name = verb.__name__
         if life.is_over and name != "close":
+            if current_thread().name == HEARTBEAT:
+                raise SystemExit  # its thread ends with it; another exception in a thread would be the test's
             raise Killed(name)
         strikes = life.is_counting and name not in READS and self._count() == life.at
         if strikes and life.when == "before":
@@ -66,7 +70,7 @@ class MortalStore(Relay):
         return given
 
     def renew(self, fences: Mapping[str, int], *, at: float) -> frozenset[str]:
-        """The heartbeat of a dead process ends by itself."""
+        """A dead process has lost its leases: its heartbeat looks why, and ends."""
         return frozenset(fences) if self._life.is_over else super().renew(fences, at=at)
 
     def sync(self) -> None:

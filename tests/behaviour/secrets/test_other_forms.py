@@ -18,7 +18,11 @@ OLD, NEW = "paZz-Qm4t/7Lw", "n3w-Zx9tLw2Vb"
 FORMS: dict[str, Callable[[str], str]] = {
     "json": lambda value: json.dumps({"key": value}, ensure_ascii=False),
     "json as the standard library writes it": lambda value: json.dumps({"key": value}),
+    "JSON in JSON": lambda value: json.dumps(
+        {"arguments": json.dumps({"key": value}, ensure_ascii=False)}, ensure_ascii=False
+    ),
     "repr": lambda value: repr([value]),
+    "repr in JSON": lambda value: json.dumps({"error": repr([value])}, ensure_ascii=False),
     "password of a URL": lambda value: f"postgresql://ada:{quote(value, safe='')}@host/db",
     "path of a URL": lambda value: f"https://host/{quote(value)}/x",
     "query of a URL": lambda value: f"https://host/?key={quote_plus(value)}&n=1",
