@@ -68,13 +68,13 @@ _ends_before_bar: Final[Callable[[bytes], bool]] = methodcaller(
 _begins_after_a: Final[Callable[[bytes], bool]] = methodcaller("startswith", b"Iza")
 _BETWEEN_AS: Final = frozenset({b"KI", b"SI"})
 
-_SHAPES: Final = (
+_SHAPES: Final = (  # nothing may begin inside of what it can run through: else the time grows with its square
     r"(?<![A-Za-z0-9])(?:"
     r"sk-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_\-]{20,}|(?:sk|rk)_live_[A-Za-z0-9]{16,}|gh[opsu]_[A-Za-z0-9]{30,}"
     r"|github_pat_[A-Za-z0-9_]{40,}|glpat-[A-Za-z0-9_\-]{20,}|xox[abeoprs]-[A-Za-z0-9\-]{20,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_\-]{35}|hf_[A-Za-z0-9]{30,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_\-]{50,}"
-    r"|eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{16,}"
+    r"|(?<![_\-])eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{16,}"
     r")"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{40,}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
