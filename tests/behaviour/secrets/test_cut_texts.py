@@ -14,8 +14,10 @@ from tests.support.known_secrets import NAME
 import holdfast
 from holdfast.codec.values import encode
 from holdfast.core.llm.provider_errors import Signs, outage_of
+from holdfast.engine.memory.fact_search import Texts, documents
 from holdfast.engine.people.acts import acts_of, note_act
 from holdfast.model.hooks import Hook
+from holdfast.model.search import FACTS
 
 WORD = "ak7zx9qm4tlw2vbq88"
 """One word for a search: others are taken apart."""
@@ -44,6 +46,20 @@ def test_no_index_has_a_secret(word: str, tmp_path: Path) -> None:
     store.search("login")
     store.close()
     data = b"".join(path.read_bytes() for path in tmp_path.iterdir()).lower()
+    assert [one for one in fragments(word) if one.encode() in data] == []
+
+
+def test_an_index_of_an_earlier_version_goes_with_an_erasure(word: str, tmp_path: Path) -> None:
+    """It had the secrets inside of facts, though the facts had references. Seen to fail: it stayed."""
+    store = holdfast.store(tmp_path / "s.db")
+    store.memory.remember("how to enter", value={"login": word})
+    index = store._session.store.find_index()
+    assert index is not None
+    index.put(FACTS, documents([Texts("old", "1", f"how to enter {word}")], None), synced=True)
+    assert store.erase_secret(NAME).runs == ()
+    assert [one.fact.text for one in store.memory.recall("enter")] == ["how to enter"]
+    store.close()
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert [one for one in fragments(word) if one.encode() in data] == []
 
 
