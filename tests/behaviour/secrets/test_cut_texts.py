@@ -4,7 +4,7 @@ Seen to fail: all of them. The index of a search had the texts inside of a fact'
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,32 @@ def test_no_index_has_a_secret(word: str, tmp_path: Path) -> None:
     store.close()
     data = b"".join(path.read_bytes() for path in tmp_path.iterdir()).lower()
     assert [one for one in fragments(word) if one.encode() in data] == []
+
+
+class Listening:
+    """An embedder that is told what another one would send over a network."""
+
+    model = "listening"
+    dimensions = 2
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Two numbers for each."""
+        self.heard += texts
+        return [[1.0, float(len(text))] for text in texts]
+
+
+def test_no_embedder_is_told_a_secret(word: str, tmp_path: Path) -> None:
+    """Neither of facts nor of questions; and who asks with the secret finds the facts that had it."""
+    embedder = Listening()
+    store = holdfast.store(tmp_path / "s.db")
+    store._session.embedder = embedder
+    store.memory.remember(f"log in with {word}", value={"login": word})
+    assert [one.fact.value for one in store.memory.recall(f"who uses {word}")] == [{"login": word}]
+    assert len(embedder.heard) > 1
+    assert word not in repr(embedder.heard)
 
 
 def test_an_index_of_an_earlier_version_goes_with_an_erasure(word: str, tmp_path: Path) -> None:
