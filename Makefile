@@ -181,7 +181,7 @@ fuzz: .venv-fuzz/.ready  ## ten surfaces that read what others wrote, by coverag
 	$(IN_MEMORY) .venv-fuzz/bin/python -m tests.fuzz --seconds $(SECONDS)
 	$(GUARANTEES)
 
-mutants: .venv/.dev  ## 65 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
+mutants: .venv/.dev  ## 69 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
 	$(BIN)/python -m tests.mutants --results docs/results/mutants.json
 	$(GUARANTEES)
 
