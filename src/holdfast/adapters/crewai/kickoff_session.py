@@ -11,7 +11,7 @@ from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissi
 from crewai.utilities.planning_handler import CrewPlanner  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
-from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.crewai.llm_requests import LABEL_CHARS, step_name, task_label
 from holdfast.adapters.shared.class_swap import Hold, only_holder
 from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
 from holdfast.adapters.shared.swallowed_stops import SwallowedStops
@@ -129,7 +129,7 @@ class Session(SwallowedStops):
         self.hold(crew, *crew.tasks)
         labels: list[str] = []
         for task in crew.tasks:
-            label = step_name(task.name or task.description[:60])
+            label = task_label(task)
             labels.append(label if label not in labels else step_name(f"{label} ({len(labels) + 1})"))
             self.places[id(task)] = (place, labels[-1])
         return labels
@@ -179,8 +179,9 @@ def _agents_and_tools(crew: Any) -> tuple[list[Any], list[Any]]:
 
 def place_of(text: str, *more: object) -> str:
     """The name of a scope: its display name, and what distinguishes it from others of that name."""
+    text = masked(text)
     digest = sha256("\0".join([text, *map(str, more)]).encode()).hexdigest()[:8]
-    return f"{step_name(text[:60])} {digest}"
+    return f"{step_name(text[:LABEL_CHARS])} {digest}"
 
 
 def crew_place(crew: Any) -> str:
