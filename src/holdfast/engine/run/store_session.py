@@ -67,7 +67,7 @@ class StoreSession:
 
 _CREDENTIALS = (
     "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "_PASS", "_PWD", "_PAT",
-    "_AUTH", "_BASE", "HOLDFAST_SECRET",
+    "_AUTH", "_BASE", "HOLDFAST_SECRETS",
 )  # fmt: skip
 """How the names of variables end that may have a secret; ``codec/secrets.py`` looks closer."""
 
