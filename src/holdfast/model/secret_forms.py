@@ -39,7 +39,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "path": lambda value: _in_url(value, safe="/"),
     "form": lambda value: _in_url(value, blank="+"),
 }
-"""By their names. ``json2`` is JSON in JSON, as the arguments of a tool in a message; ``quoted`` a ``repr``."""
+"""By their names. ``json2`` is JSON in JSON, as a tool's arguments; ``quoted`` is a ``repr`` in JSON."""
 
 
 def other_forms(value: str) -> list[str]:
