@@ -99,8 +99,9 @@ picture: .venv-ui/.ready /usr/bin/chromium  ## the pictures of the inspector in 
 test-ray: .venv-ray/.ready  ## an agent as a Ray actor, whose node is killed: two minutes
 	HOLDFAST_RAY=1 .venv-ray/bin/python -m pytest -q tests/long/ray
 
-e2e: .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
-	HOLDFAST_E2E=1 .venv-e2e/bin/python -m pytest -s tests/long/e2e
+e2e: .venv/.dev .venv-e2e/.ready  ## an agent with a real local model, both killed again and again: some minutes
+	HOLDFAST_TEST_RESULTS=docs/results/e2e.json HOLDFAST_E2E=1 $(IN_MEMORY) .venv-e2e/bin/python -m pytest -s tests/long/e2e
+	$(GUARANTEES)
 
 # The Pythons that are here, of those that are supported.
 PYTHONS ?= $(shell for one in python3.11 python3.12 python3.13; do $$one -c pass 2>/dev/null && echo $$one; done)
@@ -180,7 +181,7 @@ fuzz: .venv-fuzz/.ready  ## ten surfaces that read what others wrote, by coverag
 	$(IN_MEMORY) .venv-fuzz/bin/python -m tests.fuzz --seconds $(SECONDS)
 	$(GUARANTEES)
 
-mutants: .venv/.dev  ## 65 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
+mutants: .venv/.dev  ## 69 mutations of lines that the promises rest on, and which test notices each: a quarter of an hour
 	$(BIN)/python -m tests.mutants --results docs/results/mutants.json
 	$(GUARANTEES)
 

@@ -47,3 +47,15 @@ def test_tokens_are_found_in_text_and_in_what_json_makes_of_it(token: str) -> No
 def test_ordinary_text_is_no_token(text: str) -> None:
     """Words with dashes, hashes, ids and examples."""
     assert list(shapes_in(text)) == []
+
+
+@pytest.mark.parametrize(
+    "begin", ["_eyJ", "-eyJ", ".eyJ", "_sk-", "-sk-a", "_ghp_", "-xoxb-", "-----BEGIN ", "_pypi-"]
+)
+def test_the_time_grows_with_the_text(begin: str) -> None:
+    """A model may write the beginnings of a million tokens: two megabytes are looked through in a blink.
+
+    Seen to fail: with ``_eyJ`` and ``-eyJ`` the search ran from each to the end of the text, for ten minutes.
+    """
+    text = begin * (2_000_000 // len(begin))
+    assert [found for found in shapes_in(text) if found[1] - found[0] < len(begin)] == []

@@ -19,6 +19,7 @@ from holdfast.engine.queue.queue import check_poison
 from holdfast.engine.run.inputs import recorded_inputs
 from holdfast.engine.run.open import Entry, queue
 from holdfast.engine.steps.call_options import budget_of, policy_of
+from holdfast.engine.steps.secret_arguments import nameless
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import HoldfastError, Misuse, StopSignal, Terminated
 from holdfast.limits import STEP_NAME_CHARS_MAX
@@ -188,7 +189,8 @@ class Agent(Generic[P, R]):
     def inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name, with the defaults.
 
-        Raises Misuse if the function does not accept them.
+        Raises Misuse if the function does not accept them, and for a declared secret that no other process
+        could find.
         """
         given = (None, *args) if self._takes_run else args
         try:
@@ -201,6 +203,12 @@ class Agent(Generic[P, R]):
         inputs = dict(bound.arguments)
         if self._takes_run:
             inputs.pop("run")
+        if name := nameless(self.fn, inputs):
+            raise Misuse(
+                problem=f"agent {self.name!r}: its input {name!r} is declared a secret, and has no name",
+                advice="inputs are recorded, and a worker needs them back: register the value before, with "
+                f"holdfast.secret(value, name={name!r}), or take it from the environment inside the agent",
+            )
         return inputs
 
 

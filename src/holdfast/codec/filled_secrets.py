@@ -106,7 +106,7 @@ def _value_of(name: str) -> str:
     found = find_value(name)
     if found is not None:
         return found
-    variable = name.partition("|")[0].removesuffix(".password")
+    variable = name.partition("|")[0].removesuffix(".raw").removesuffix(".password")
     if names_a_place(variable):
         raise SecretMissing(
             name=name, advice=f"set the environment variable {variable}, with the password in it"

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from orjson import JSONDecodeError, dumps, loads
 
-from holdfast.codec.secrets import hide_tree, mask_known, masked, other_forms, split, split_bytes
+from holdfast.codec.secrets import hide_tree, mask_known, masked, split, split_bytes
+from holdfast.model.secret_forms import other_forms
 
 _DATA: Final = frozenset({"args", "state"})
 """The parts of a recorded failure that are data of the program; the others are text for people."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from holdfast.errors import NotStorable, ValueUnreadable
 from holdfast.limits import VALUE_DEPTH_MAX
+from holdfast.model.explained_error import masked_message
 
 ADVICE: Final = "return plain data, or register a codec with holdfast.register(...)"
 
@@ -118,7 +119,10 @@ def member(name: object) -> str:
 
 def _shortened(path: str) -> str:
     """Both ends of a path that is too long to read. Only cycles make such paths."""
-    return path if len(path) <= 400 else f"{path[:200]}…{path[-100:]}"
+    if len(path) <= 400:
+        return path
+    path = masked_message(path)  # half a secret is none that a mask would be put on later
+    return f"{path[:200]}…{path[-100:]}"
 
 
 def _known(kind: type) -> str | None:
@@ -138,7 +142,7 @@ def _brief(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001  a path is for people; a broken repr must not hide the refusal
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= 60 else f"{masked_message(text)[:57]}..."
 
 
 class UnreadableError(Exception):

@@ -20,6 +20,7 @@ import orjson
 from holdfast.errors import BadOption, Misuse
 from holdfast.limits import SECRETS_DECLARED_MAX
 from holdfast.model.markers import KNOWN, LINEAGE, MASKS, SHAPES
+from holdfast.model.secret_forms import FORMS, other_forms
 from holdfast.model.secret_text import TAG, mask_of
 from holdfast.model.token_shapes import (
     is_credential,
@@ -50,31 +51,6 @@ _erased: Final[dict[str, str]] = {}
 _names: Final[dict[str, str]] = {}
 """Value to name, of the registered and those of the environment."""
 _pattern: "re.Pattern[str] | None" = None
-
-
-def _as_ascii(value: str) -> str:
-    from json import dumps  # as the standard library writes it: only for values that are not ASCII
-
-    return value if value.isascii() else dumps(value)[1:-1]
-
-
-def _in_url(value: str, safe: str = "", blank: str = "%20") -> str:
-    if _UNRESERVED.fullmatch(value):
-        return value
-    from urllib.parse import quote  # only for values that a URL changes
-
-    return quote(value, safe=safe).replace("%20", blank)
-
-
-_UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
-_FORMS: Final[dict[str, Callable[[str], str]]] = {
-    "json": lambda value: orjson.dumps(value).decode()[1:-1],
-    "ascii": _as_ascii,
-    "repr": lambda value: repr(value)[1:-1],
-    "url": _in_url,
-    "path": lambda value: _in_url(value, safe="/"),
-    "form": lambda value: _in_url(value, blank="+"),
-}
 _forms: Final[dict[str, tuple[str, str]]] = {}
 """How else a value is written inside a text, to the value and the name of the form."""
 _policy = ""
@@ -122,9 +98,11 @@ def know_environment(environment: Mapping[str, str] | None = None) -> None:
         if name not in ignored and is_credential(source[name]) and _is_writable(source[name])
     }
     for name in sorted(filter(names_a_place, source)):
-        password = password_in(source[name])
+        password, written = password_in(source[name])
         if name not in ignored and is_credential(password) and _is_writable(password):
             found[f"{name}.password"] = password
+            if written not in {password, *other_forms(password)}:  # quoted otherwise than Python does it
+                found[f"{name}.password.raw"] = written
     if found != _environment or policy != _policy:
         with _changing:
             _policy = policy
@@ -149,6 +127,11 @@ def declare(value: str, parameter: str, lineage: str) -> str:
                 del _declared[next(iter(_declared))]
             _rebuild()
     return name
+
+
+def is_named(value: object) -> bool:
+    """Whether it is an environment or registered secret: another process finds it by its name."""
+    return value in _names if isinstance(value, str) else False
 
 
 @contextmanager
@@ -207,7 +190,7 @@ def _rebuild() -> None:
     # A value with quotes, umlauts or an @ looks different inside a JSON text, a ``repr`` and a URL.
     _forms.clear()
     for value in tuple(values):
-        for form, write in _FORMS.items():
+        for form, write in FORMS.items():
             written = write(value)
             if written not in _forms and written not in values:
                 _forms[written] = (value, form)
@@ -218,11 +201,6 @@ def _rebuild() -> None:
     KNOWN[:] = [orjson.dumps(value)[1:-1] for value in values]
     # Without a known secret only a program that asks for it pays for the search.
     SHAPES[:] = [_policy or "warn"] if (_policy or values) and _policy != "keep" else []
-
-
-def other_forms(value: str) -> list[str]:
-    """How else a value is written inside of other texts."""
-    return [written for write in _FORMS.values() if (written := write(value)) != value]
 
 
 def _name_of(value: str) -> str:
@@ -479,9 +457,9 @@ def find_shape(data: bytes) -> str:
 def find_value(name: str) -> str | None:
     """The value of a secret by its name; None if this process does not have it."""
     name, _, form = name.partition("|")
-    if form in _FORMS:
+    if form in FORMS:
         value = find_value(name)
-        return None if value is None else _FORMS[form](value)
+        return None if value is None else FORMS[form](value)
     found = _registered.get(name)
     if found is None and "~" in name:
         found = next((value for value, names in _declared.items() if name in names.values()), None)

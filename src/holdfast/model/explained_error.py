@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 from holdfast.model.markers import MASKS
 
 
-def _masked(text: str) -> str:
+def masked_message(text: str) -> str:
     """What is printed of an error, and sent on, has no secret; its fields are the program's."""
     for mask in MASKS:
         text = mask(text)
@@ -26,9 +26,9 @@ class Explained(BaseException):
         self.fields = fields
         for name, value in fields.items():
             setattr(self, name, value)
-        super().__init__(_masked(self.says.format(**fields)))
+        super().__init__(masked_message(self.says.format(**fields)))
         # the code that raises may know better advice than the class
-        self.hint: str = _masked(fields.get("advice") or self.advises.format(**fields))
+        self.hint: str = masked_message(fields.get("advice") or self.advises.format(**fields))
         if self.hint:
             self.add_note(f"hint: {self.hint}")
 

@@ -22,8 +22,12 @@ _BITS_MIN: Final = 2.5
 _SHAPE_BITS_MIN: Final = 3.0
 
 _NAME: Final = (
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:^|_)(?:PWD|PAT|AUTH))(?:_BASE|_?\d+)?$"
+    r"(?:(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)S?|PASSWD|PASSPHRASE|(?:^|_)(?:PASS|PWD|PAT|AUTH))"
+    r"(?:_BASE|_?\d+)?$"
 )
+_BEFORE_HOST: Final = r"[A-Za-z][A-Za-z0-9+.:-]*://[^:/?#@]*:([^/?#]+)@"
+_AMONG_OPTIONS: Final = r"(?:password|pwd|accountkey|sharedaccesskey)=([^;&\s]+)"
+"""As in a DSN of libpq, the query of an address, and the connection strings of Azure and SQL Server."""
 _NO_SECRETS: Final = frozenset({"PWD", "OLDPWD", "HOLDFAST_NOT_SECRET"})
 _PLACES: Final = ("/", "~", "./", "../", "http:", "https:", "file:")
 """How a value begins that says where a secret is."""
@@ -64,13 +68,13 @@ _ends_before_bar: Final[Callable[[bytes], bool]] = methodcaller(
 _begins_after_a: Final[Callable[[bytes], bool]] = methodcaller("startswith", b"Iza")
 _BETWEEN_AS: Final = frozenset({b"KI", b"SI"})
 
-_SHAPES: Final = (
+_SHAPES: Final = (  # nothing may begin inside of what it can run through: else the time grows with its square
     r"(?<![A-Za-z0-9])(?:"
     r"sk-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_\-]{20,}|(?:sk|rk)_live_[A-Za-z0-9]{16,}|gh[opsu]_[A-Za-z0-9]{30,}"
     r"|github_pat_[A-Za-z0-9_]{40,}|glpat-[A-Za-z0-9_\-]{20,}|xox[abeoprs]-[A-Za-z0-9\-]{20,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_\-]{35}|hf_[A-Za-z0-9]{30,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_\-]{50,}"
-    r"|eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{16,}"
+    r"|(?<![_\-])eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{16,}"
     r")"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{40,}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
@@ -85,17 +89,17 @@ def names_a_credential(name: str) -> bool:
 @cache
 def names_a_place(name: str) -> bool:
     """Whether a variable of this name has an address, which may have a password in it."""
-    return name.upper().endswith(("URL", "URI", "DSN"))
+    return name.upper().endswith(("URL", "URI", "DSN", "CONNECTION_STRING"))
 
 
-def password_in(url: str) -> str:
-    """The password that an address has, as it is; empty if there is none."""
-    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^:/?#@]*:([^/?#]+)@", url)
-    if found is None:
-        return ""
+def password_in(url: str) -> tuple[str, str]:
+    """The password that an address has, as it is and as it stands there; empty if there is none."""
+    found = re.match(_BEFORE_HOST, url) or re.search(_AMONG_OPTIONS, url, re.IGNORECASE)
+    if found is None or "%" not in found[1]:
+        return ("", "") if found is None else (found[1], found[1])
     from urllib.parse import unquote
 
-    return unquote(found[1])
+    return unquote(found[1]), found[1]
 
 
 def is_credential(value: str) -> bool:

@@ -11,6 +11,7 @@ from holdfast.core.llm.conversation.message import read
 from holdfast.core.llm.message_shapes import call_text, message_line, role_of
 from holdfast.core.llm.reasoning import ModelReply, speech_of
 from holdfast.core.llm.request_shapes import parts
+from holdfast.model.explained_error import masked_message
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.value_text import one_line
 
@@ -114,4 +115,4 @@ def _repair(repair: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+    return text if len(text) <= _TEXT_CHARS else f"{masked_message(text)[:_TEXT_CHARS]}…"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from holdfast.model.explained_error import masked_message
 from holdfast.model.fork_edits import ForkChange
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.views.value_text import count, readable
@@ -55,4 +56,4 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
 
 def _short(value: Any) -> str:
     text = readable(value)
-    return text if len(text) <= _CHARS_MAX else f"{text[: _CHARS_MAX - 1]}…"
+    return text if len(text) <= _CHARS_MAX else f"{masked_message(text)[: _CHARS_MAX - 1]}…"

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 from tests.adapters.claude_agent_sdk.scripted import agent_options, result_of
+from tests.support.known_secrets import NAME, VALUE, known_secrets, places
 from tests.support.model_server import Provider, Reply
 from tests.support.postgres.sharing import drop_schema, new_schema
 
@@ -59,6 +60,26 @@ def test_an_entry_may_be_larger_than_a_record(url: str) -> None:
         return await HoldfastSessionStore(url).load(KEY)
 
     assert asyncio.run(round_trip()) == [{"type": "y"}, large, {"type": "z"}]
+
+
+def test_a_transcript_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes back with it; an entry of some megabytes, too, wherever it is cut. Added again, it is known.
+
+    Seen to fail: entries, and the first prompt in the index, were in the store in clear.
+    """
+    monkeypatch.setenv(NAME, VALUE)
+    prompt = {"type": "user", "uuid": "a", "message": {"role": "user", "content": f"use {VALUE}"}}
+    large = {"type": "x", "uuid": "b", "picture": f"é{VALUE}" * 100_000}
+
+    async def round_trip() -> Any:
+        store = HoldfastSessionStore(tmp_path / "s.db")
+        for _ in range(2):
+            await store.append(KEY, [prompt, large])
+        return await HoldfastSessionStore(tmp_path / "s.db").load(KEY)
+
+    with known_secrets():
+        assert asyncio.run(round_trip()) == [prompt, large]
+        assert places(VALUE, tmp_path) == []
 
 
 def test_a_run_finds_a_session_as_it_was(url: str) -> None:

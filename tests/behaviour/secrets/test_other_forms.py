@@ -18,7 +18,11 @@ OLD, NEW = "paZz-Qm4t/7Lw", "n3w-Zx9tLw2Vb"
 FORMS: dict[str, Callable[[str], str]] = {
     "json": lambda value: json.dumps({"key": value}, ensure_ascii=False),
     "json as the standard library writes it": lambda value: json.dumps({"key": value}),
+    "JSON in JSON": lambda value: json.dumps(
+        {"arguments": json.dumps({"key": value}, ensure_ascii=False)}, ensure_ascii=False
+    ),
     "repr": lambda value: repr([value]),
+    "repr in JSON": lambda value: json.dumps({"error": repr([value])}, ensure_ascii=False),
     "password of a URL": lambda value: f"postgresql://ada:{quote(value, safe='')}@host/db",
     "path of a URL": lambda value: f"https://host/{quote(value)}/x",
     "query of a URL": lambda value: f"https://host/?key={quote_plus(value)}&n=1",
@@ -67,6 +71,35 @@ def test_the_password_of_an_address_is_a_secret(
     assert "set the environment variable DATABASE_URL" in missing.value.hint
     for value in (OLD, NEW, quote(OLD, safe="")):
         assert places(value, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ada:p%40ss%2fWord9@host/db",  # lower case
+        "postgresql://ada:p%40ss!%2FWord9@host/db",  # only some characters
+        "host=db user=ada password=pAss-Word9",
+        "postgresql://host/db?user=ada&password=pAss-Word9",
+        "jdbc:postgresql://ada:pAss-Word9@host/db",
+        "AccountName=ada;AccountKey=pAss9Word/==;Suffix=net",
+    ],
+)
+def test_an_address_is_hidden_however_it_is_written(
+    address: str, no_secret: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail: passwords that are quoted otherwise than Python does it, and those among options, were in clear."""
+    monkeypatch.setenv("AZURE_CONNECTION_STRING", address)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="stop"), holdfast.run("r", store=tmp_path / "s.db") as run:
+            assert run.step("connect", lambda: os.environ["AZURE_CONNECTION_STRING"]) == address
+            run.think(f"connect to {address}")
+            raise RuntimeError("stop")
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"Word" not in data, data[max(0, data.find(b"Word") - 200) :][:300]
+    monkeypatch.delenv("AZURE_CONNECTION_STRING")
+    missing = pytest.raises(holdfast.SecretMissing, match="AZURE_CONNECTION_STRING")
+    with missing, holdfast.run("r", store=tmp_path / "s.db") as run:
+        run.step("connect", lambda: "")
 
 
 @pytest.mark.parametrize(

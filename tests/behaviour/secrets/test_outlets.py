@@ -254,12 +254,15 @@ OUTLETS: dict[str, Callable[[holdfast.Store, Path], str]] = {
 def test_no_outlet_shows_a_secret(
     outlet: str, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capfd: Any
 ) -> None:
-    """Neither in clear nor as JSON writes it; nor does the log, or what is printed."""
+    """Not even its beginning; nor does the log, or what is printed.
+
+    Seen to fail: a context quoted the message of a failure that quoted its arguments.
+    """
     monkeypatch.setattr(sys, "orig_argv", ["python", "agent.py", f"--key={VALUE}"])
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "agent.py", raising=False)
     told = OUTLETS[outlet](holdfast.store(place / "s.db"), place)
     assert told
     printed = capfd.readouterr()
     for text in (told, caplog.text, printed.out, printed.err):
-        for form in (VALUE, json.dumps(VALUE)[1:-1], json.dumps(json.dumps(VALUE)[1:-1])[1:-1]):
-            assert form not in text, text[max(0, text.find(form) - 300) : text.find(form) + 60]
+        begin = text.find(VALUE[:7])
+        assert begin < 0, text[max(0, begin - 300) : begin + 60]

@@ -237,6 +237,7 @@ ACTS: dict[str, Callable[[holdfast.Run, str], Any]] = {
     "state": lambda run, card: run.checkpoint({"card": card}),
     "message": lambda run, card: run.messages.append({"role": "user", "content": card}),
     "decision": lambda run, card: run.decide("pay", because=card),
+    "thought": lambda run, card: run.think(card),
     "fact": lambda run, card: run.remember("the card", value={"card": card}),
     "question": lambda run, card: run.ask("this card?", about={"card": card}, wait_s=0),
     "request": lambda run, card: run.model("m", lambda _: "ok", {"card": card}),
@@ -251,7 +252,8 @@ def test_of_two_runs_in_one_process_each_names_a_declared_secret_in_its_own_way(
 ) -> None:
     """Whatever is written, and whichever run was used last.
 
-    Seen to fail: the end of a run, its facts, questions and decisions had the name of the run that was used last.
+    Seen to fail: the end of a run, its facts, questions, decisions and thoughts had the name of the run that was
+    used last.
     """
     store = holdfast.store(tmp_path / "s.db")
     first, other = (holdfast.run(name, store=store).open() for name in ("a", "b"))

@@ -21,7 +21,7 @@ from bench.kills.witnesses import Journal, lines
 from tests.support.model_server.records import Exchange, read_record
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 KILLS = 20
 SEED = 20_260
 DEADLINE_S = 60.0

@@ -16,8 +16,9 @@ from orjson import dumps, loads
 
 from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition
 from holdfast.api.store.store import Store, session_at
+from holdfast.codec.secrets import mask_json
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.threads.shared_lists import Ledger
+from holdfast.engine.threads.shared_lists import Ledger, coded, is_coded, uncoded
 from holdfast.limits import RECORD_PAGE_MAX, RECORD_SIZE_BYTES_MAX
 
 _INDEX: Final = "claude-sessions"
@@ -44,10 +45,10 @@ class HoldfastSessionStore:
         if not entries:
             return
         ledger = self._list(key)
-        known = {one.get("uuid") for one in _whole(ledger.items()) if isinstance(one, dict)} - {None}
+        known = {_uuid(one) for one in _whole(ledger.items())} - {None}
         new = [entry for entry in entries if entry.get("uuid") not in known]
         by = self._runs.get(_name(key))
-        for batch in _batches(new):
+        for batch in _batches([coded(entry) for entry in new]):
             ledger.change("add", [{_BY: by}, *batch] if by else batch)
         self._note(key, new)
 
@@ -56,7 +57,7 @@ class HoldfastSessionStore:
         is_known = self._session_of(key) is not None
         seam = RunPosition.find_free()
         if seam is None:
-            return (list(_whole(self._list(key).items())) or None) if is_known else None
+            return (_entries(self._list(key).items()) or None) if is_known else None
 
         async def perform() -> int:
             return self._list(key).look() if is_known else 0
@@ -69,7 +70,7 @@ class HoldfastSessionStore:
         if ledger.look() > number:
             after = len(ledger.items(number))
             ledger.change("add", [{_AGAIN: held.birth, "attempt": held.number, "after": after}])
-        return list(_whole(ledger.items(number))) or None
+        return _entries(ledger.items(number)) or None
 
     async def list_sessions(self, project_key: str) -> list[Any]:
         """The sessions of a project, with the time of the last change in milliseconds."""
@@ -139,7 +140,7 @@ class HoldfastSessionStore:
             if made is None:
                 if record is None or port.delete_record(space, name, revision=revision):
                     return
-            elif port.put_record(space, name, dumps(made), revision=revision):
+            elif port.put_record(space, name, mask_json(dumps(made)), revision=revision):
                 return
 
     def _session_of(self, key: Any) -> Any:
@@ -188,6 +189,17 @@ def _space(project_key: str) -> str:
 
 def _digest(value: Any) -> str:
     return sha256(dumps(value)).hexdigest()[:_DIGEST_CHARS]
+
+
+def _entries(items: list[Any]) -> list[Any]:
+    """The entries as the SDK has given them. SecretMissing."""
+    return [uncoded(entry) for entry in _whole(items)]
+
+
+def _uuid(entry: Any) -> Any:
+    """The uuid of an entry as it is recorded: without its secrets, which may not be there."""
+    content = next(iter(entry.values())) if is_coded(entry) else entry
+    return content.get("uuid") if isinstance(content, dict) else None
 
 
 def _batches(entries: list[Any]) -> Iterator[list[Any]]:

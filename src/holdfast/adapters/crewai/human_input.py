@@ -7,7 +7,7 @@ from crewai.core.providers.human_input import (  # pyright: ignore[reportMissing
 )
 
 from holdfast.adapters.crewai.kickoff_session import Session
-from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.crewai.llm_requests import task_label
 from holdfast.engine.people.questions import Inquiry, inquire
 from holdfast.engine.sync_async import AWAITING, BLOCKING, drive
 
@@ -40,7 +40,7 @@ class JournaledReview(SyncHumanInputProvider):
 
     def _inquiry(self, answer: Any, context: Any) -> Inquiry:
         task = context.task
-        label = step_name(task.name or task.description[:60])
+        label = task_label(task)
         text = f"Is the result of task {label!r} good? Say what to improve; an empty answer accepts it."
         about = {"agent": context.agent.role, "result": self._get_output_string(answer)}
         return Inquiry(text, str, about)

@@ -11,12 +11,13 @@ from crewai.utilities.llm_utils import create_llm  # pyright: ignore[reportMissi
 from crewai.utilities.planning_handler import CrewPlanner  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
-from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.crewai.llm_requests import LABEL_CHARS, step_name, task_label
 from holdfast.adapters.shared.class_swap import Hold, only_holder
 from holdfast.adapters.shared.journaled_calls import ASIDE, RunPosition, call_options_of
 from holdfast.adapters.shared.swallowed_stops import SwallowedStops
 from holdfast.adapters.shared.turns import Turns
 from holdfast.core.text.value_text import one_line
+from holdfast.engine.run.store_session import masked
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Misuse
@@ -82,7 +83,10 @@ class Session(SwallowedStops):
 
     def mark(self, name: str, **content: Any) -> None:
         """Record what the crew does besides its calls; a replay consumes it."""
-        told = {key: one_line(text, 500) if isinstance(text, str) else text for key, text in content.items()}
+        told = {
+            key: one_line(masked(text), 500) if isinstance(text, str) else text
+            for key, text in content.items()
+        }
         with self.guarded(), self.seam.entered() as here:
             drive(mark(here.held, BLOCKING, name, told))
 
@@ -125,7 +129,7 @@ class Session(SwallowedStops):
         self.hold(crew, *crew.tasks)
         labels: list[str] = []
         for task in crew.tasks:
-            label = step_name(task.name or task.description[:60])
+            label = task_label(task)
             labels.append(label if label not in labels else step_name(f"{label} ({len(labels) + 1})"))
             self.places[id(task)] = (place, labels[-1])
         return labels
@@ -175,8 +179,9 @@ def _agents_and_tools(crew: Any) -> tuple[list[Any], list[Any]]:
 
 def place_of(text: str, *more: object) -> str:
     """The name of a scope: its display name, and what distinguishes it from others of that name."""
+    text = masked(text)
     digest = sha256("\0".join([text, *map(str, more)]).encode()).hexdigest()[:8]
-    return f"{step_name(text[:60])} {digest}"
+    return f"{step_name(text[:LABEL_CHARS])} {digest}"
 
 
 def crew_place(crew: Any) -> str:

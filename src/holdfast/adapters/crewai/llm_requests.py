@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from holdfast.core.text.value_text import one_line
 from holdfast.engine.llm.model_call import Ask
+from holdfast.engine.run.store_session import masked
 from holdfast.limits import STEP_NAME_CHARS_MAX
 
+LABEL_CHARS: Final = 60
+"""How much of a description is a name."""
 _PARAMETERS: Final = (
     "messages",
     "tools",
@@ -52,6 +55,11 @@ def step_name(text: str) -> str:
     """A valid name for a step or a scope, from any role or description."""
     line = one_line(text, STEP_NAME_CHARS_MAX)
     return "".join(sign for sign in line if sign.isprintable()) or "unnamed"
+
+
+def task_label(task: Any) -> str:
+    """What a task is called: by its name, or by the beginning of its description."""
+    return step_name(task.name or masked(task.description)[:LABEL_CHARS])
 
 
 class _PlainRequest:

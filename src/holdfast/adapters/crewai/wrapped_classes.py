@@ -26,7 +26,7 @@ from crewai.tools.memory_tools import (  # pyright: ignore[reportMissingImports]
 from crewai.utilities.string_utils import sanitize_tool_name  # pyright: ignore[reportMissingImports]
 
 from holdfast.adapters.crewai.kickoff_session import SESSION, Session, place_of, session_of
-from holdfast.adapters.crewai.llm_requests import step_name
+from holdfast.adapters.crewai.llm_requests import step_name, task_label
 from holdfast.adapters.crewai.llms import DurableLLM
 from holdfast.adapters.crewai.memories import DurableKnowledge, DurableMemory
 from holdfast.adapters.shared.journaled_calls import is_step, storable
@@ -172,7 +172,7 @@ def _task(task: Any, agent: Any, tools: Any) -> Iterator[list[Any]]:
         yield done
         return
     session.hold_agent(agent, tools or ())
-    place, label = session.places.get(id(task), ("", step_name(task.name or task.description[:60])))
+    place, label = session.places.get(id(task), ("", task_label(task)))
     # An agent that plans works on several steps in parallel, each with tasks of its own.
     plans = bool(agent.__dict__.get("planning_config") or agent.__dict__.get("reasoning"))
     with scoped(session.seam, place) if place else nullcontext():

@@ -20,7 +20,7 @@ from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_pat
 from holdfast.engine.memory.fact_search import Scanned, Texts, documents, vectors_of
 from holdfast.engine.memory.index_cache import tidy_index, with_index
 from holdfast.engine.memory.remember import current_facts, version_of
-from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.run.store_session import StoreSession, masked_text
 from holdfast.errors import AdapterNotInstalled, Corrupt
 from holdfast.model.facts import Fact
 from holdfast.model.search import BETWEEN, FACTS, ITEM_VECTORS, Match, Within
@@ -87,7 +87,7 @@ class ItemVectors:
     def texts(self, fact: Fact, value: dict[str, Any], index: Sequence[str] | None) -> list[Texts]:
         """What is embedded of an item: the texts at the paths that its put named, else at the fields."""
         paths = [path if path == "$" else tokenize_path(path) for path in index or self._fields]
-        found = [text for path in paths for text in get_text_at_path(value, path)]
+        found = [masked_text(text) for path in paths for text in get_text_at_path(value, path)]
         return [
             Texts(f"{fact.scope}{BETWEEN}{fact.id}{BETWEEN}{nth}", version_of(fact), text, tags=fact.tags)
             for nth, text in enumerate(dict.fromkeys(found))

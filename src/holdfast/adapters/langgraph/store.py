@@ -37,6 +37,7 @@ from holdfast.core.memory.bm25 import rank, texts_in
 from holdfast.core.memory.terms import query_of
 from holdfast.engine.log import log
 from holdfast.engine.memory.facts import fact_of, key_of, within
+from holdfast.engine.run.store_session import masked_text
 from holdfast.errors import HoldfastError
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.facts import Fact
@@ -275,13 +276,13 @@ def _namespace(scope: str) -> tuple[str, ...]:
 
 
 def _text(op: PutOp, value: dict[str, Any]) -> str:
-    """The search text of an item: all texts in its value, or those at the paths in ``index``."""
+    """The search text of an item: all texts in its value, or those at the paths in ``index``; masked."""
     if op.index:
         parts: Iterable[str] = (
-            text for path in op.index for text in get_text_at_path(value, tokenize_path(path))
+            masked_text(text) for path in op.index for text in get_text_at_path(value, tokenize_path(path))
         )
     else:
-        parts = texts_in(value, chars_max=FACT_TEXT_CHARS_MAX)
+        parts = texts_in(masked_text(value), chars_max=FACT_TEXT_CHARS_MAX)
     return " ".join(parts)[:FACT_TEXT_CHARS_MAX].strip()
 
 

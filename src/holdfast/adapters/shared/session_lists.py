@@ -15,7 +15,7 @@ from holdfast.api.store.store import Store, session_at
 from holdfast.core.journal.names import check_name
 from holdfast.core.steps.identity import idempotency_key
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.threads.shared_lists import Change, Ledger
+from holdfast.engine.threads.shared_lists import Change, Ledger, coded, uncoded
 from holdfast.limits import RUN_ID_CHARS_MAX
 
 
@@ -28,17 +28,19 @@ class KeptList:
 
     async def items(self) -> list[Any]:
         """The items, oldest first."""
-        return self._ledger().items(await self._step("read", {}, lambda _: self._ledger().look()))
+        number = await self._step("read", {}, lambda _: self._ledger().look())
+        return [uncoded(item) for item in self._ledger().items(number)]
 
     async def add(self, items: list[Any]) -> None:
         """Add items at the end. Durable on return. Raises TooLarge."""
         if items:
-            await self._change("add", items)
+            self._ledger()  # to open a store is to look for secrets
+            await self._change("add", [coded(item) for item in items])
 
     async def pop(self) -> Any:
         """Remove the last item; None if there is none."""
         number = await self._change("pop", [])
-        return next(iter(self._ledger().items(number - 1)[-1:]), None)
+        return next(map(uncoded, self._ledger().items(number - 1)[-1:]), None)
 
     async def clear(self) -> None:
         """Remove all items; outside of a run for good: nothing of them stays in the store."""

@@ -19,6 +19,7 @@ from holdfast.cli.output.blocks import (
 )
 from holdfast.core.diff.diff_types import StepTimes
 from holdfast.core.diff.state_changes import StateChange, Text, marked
+from holdfast.model.explained_error import masked_message
 from holdfast.views.cost import marked_cost
 from holdfast.views.diff import DiffPage, SideLine, kind_words
 from holdfast.views.next_commands import CommandBuilder
@@ -132,7 +133,7 @@ def _pieces(changed: Text, *, cut: bool) -> list[Span]:
     for piece in changed.pieces:
         shown = re.sub(r"\s+", " ", piece.text)
         if cut and len(shown) > _PIECE_CHARS_MAX:
-            shown = shown[: _PIECE_CHARS_MAX - 1] + "…"
+            shown = masked_message(shown)[: _PIECE_CHARS_MAX - 1] + "…"
         spans.append(Span(marked(piece._replace(text=shown)), moods[piece.kind]))
     return spans
 

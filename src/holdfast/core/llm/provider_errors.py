@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from re import compile as pattern
 from typing import Any, Final
 
+from holdfast.model.explained_error import masked_message
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.provider_patience import Outage, OutageKind, Patience
 
@@ -139,7 +140,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _reason(signs: Signs, otherwise: str) -> str:
-    words = " ".join(signs.words.split())
+    words = " ".join(masked_message(signs.words).split())  # a service repeats the key that it refuses
     return (words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 1]}…") or otherwise
 
 

@@ -5,6 +5,7 @@ importing Holdfast does not import ``inspect``. Other callables use ``inspect``.
 function.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -37,6 +38,7 @@ class _Shape(NamedTuple):
 
 
 _shapes: dict[CodeType, _Shape] = {}
+_declaring: dict[CodeType, bool] = {}
 
 
 def bind(
@@ -115,6 +117,26 @@ def defaults_of(fn: Callable[..., Any]) -> dict[str, Any]:
     positional = _shape_of(named.__code__).positional
     found = dict(zip(reversed(positional), reversed(named.__defaults__ or ()), strict=False))
     return {**found, **(named.__kwdefaults__ or {})}
+
+
+def may_declare(fn: Callable[..., Any]) -> bool:
+    """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
+    if type(fn) is not FunctionType or fn.__dict__:
+        return type(fn) is not BuiltinFunctionType
+    known = _declaring.get(fn.__code__)
+    if known is None:
+        hints = fn.__annotations__
+        known = "Secret" in repr(hints) or any(_may_be_alias(hint, fn) for hint in hints.values())
+        _declaring[fn.__code__] = known
+    return known
+
+
+def _may_be_alias(hint: object, fn: FunctionType) -> bool:
+    """Whether an annotation may be another name for ``holdfast.Secret[…]``, itself or in a text."""
+    if isinstance(hint, str):
+        known = map(fn.__globals__.get, re.findall(r"\w+", hint))
+        return any(_may_be_alias(one, fn) for one in known if not isinstance(one, str))
+    return hasattr(hint, "__metadata__") or hasattr(hint, "__value__")
 
 
 def takes(fn: Callable[..., Any], parameter: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from orjson import dumps
 
+from holdfast.model.explained_error import masked_message
 from holdfast.model.secret_text import masked_text
 
 ELLIPSIS: Final = "…"
@@ -32,6 +33,10 @@ def one_line(text: str, chars_max: int = CHARS_MAX) -> str:
     """The text with white space collapsed to single blanks, cut with an ellipsis if it is too long."""
     # Splitting megabytes to show 200 characters would be slow, so only the beginning is read.
     text = " ".join((text if len(text) <= 64 * chars_max else text[: 64 * chars_max] + ELLIPSIS).split())
+    if len(text) <= chars_max:
+        return text
+    # Half a secret is none that a mask is put on where the line is shown.
+    text = masked_message(text)
     return text if len(text) <= chars_max else text[: max(1, chars_max - 1)].rstrip() + ELLIPSIS
 
 

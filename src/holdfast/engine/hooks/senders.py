@@ -17,6 +17,7 @@ from holdfast.core.hooks.notice_json import notice_json
 from holdfast.core.hooks.signature import ID, SIGNATURE, TIMESTAMP, sign
 from holdfast.engine.hooks.declared import label_of, url_problem
 from holdfast.engine.log import log
+from holdfast.engine.run.store_session import masked
 from holdfast.errors import HoldfastError
 from holdfast.model.hooks import Hook, Notice, Sent
 
@@ -58,7 +59,7 @@ def _guarded(try_: Callable[[], Sent]) -> Sent:
         return try_()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the end of this try
         text = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-        return Sent(good=False, error=text[:_ERROR_CHARS_MAX])
+        return Sent(good=False, error=masked(text)[:_ERROR_CHARS_MAX])
 
 
 # -- webhooks ------------------------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ def _start(hook: Hook, words: Sequence[str], notice: Notice) -> Sent:
             return Sent(good=False, error=f"it did not end within {hook.timeout_s:g} seconds, and was killed")
     if process.returncode == 0:
         return Sent(good=True, code=0)
-    said = errors.decode("utf-8", "replace").strip()[-_ERROR_CHARS_MAX:]
+    said = masked(errors.decode("utf-8", "replace").strip())[-_ERROR_CHARS_MAX:]
     return Sent(good=False, code=process.returncode, error=said or f"exit code {process.returncode}")
 
 
@@ -235,7 +236,7 @@ def _call(hook: Hook, function: Callable[[Notice], Any], notice: Notice) -> Sent
     log().warning(
         "hook %s failed on notice %s of run %s", label_of(hook), notice.id, notice.run, exc_info=error
     )
-    return Sent(good=False, error=f"{type(error).__name__}: {error}"[:_ERROR_CHARS_MAX])
+    return Sent(good=False, error=masked(f"{type(error).__name__}: {error}")[:_ERROR_CHARS_MAX])
 
 
 async def _awaited(returned: Any) -> None:

@@ -16,6 +16,7 @@ from holdfast.core.people.wait_fold import WAITS
 from holdfast.core.text.times import moment
 from holdfast.engine.log import log
 from holdfast.engine.people import waits
+from holdfast.engine.run.store_session import masked
 from holdfast.errors import AwaitingProvider
 from holdfast.limits import CLOCK_BACK_S
 from holdfast.model.provider_patience import PATIENCE, Outage, Patience
@@ -234,7 +235,7 @@ class Watch:
 
     def _falls_back(self, why: str) -> bool:
         target = self._work.line.fall_back()
-        self.fell_back.append({"to": target, "why": why[:200]})
+        self.fell_back.append({"to": target, "why": masked(why)[:200]})
         self._target_began = self._work.held.clock.monotonic()
         log().warning("run %s asks %s instead: %s", self._work.held.run, target, why)
         return True

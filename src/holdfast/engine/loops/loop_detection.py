@@ -249,6 +249,7 @@ async def think(held: "HeldRun", runtime: Runtime, text: str) -> None:
     """Record a thought. Durable when it returns. Looping if the same thought came too often."""
     from holdfast.core.loops.loop_fold import THOUGHT
 
+    held.check_usable()  # which says whose names declared secrets have
     text = masked_text(text)
     data = canonical({"text": text}, what=f"{THOUGHT} of run {held.run}")
     asked = ask(held, THOUGHT, data)

@@ -33,7 +33,7 @@ from holdfast.engine.memory.facts import (
     within,
 )
 from holdfast.engine.memory.index_cache import tidy_index, watched, with_index
-from holdfast.engine.run.store_session import StoreSession
+from holdfast.engine.run.store_session import StoreSession, masked_text
 from holdfast.errors import Misuse, StoreError, UnknownFact
 from holdfast.limits import FACT_TEXT_CHARS_MAX
 from holdfast.model.facts import Fact, Recalled, UnreadValue
@@ -239,6 +239,7 @@ def recall_within(
     session: StoreSession, query: str, k: int, bounds: Within, but_of: str | None = None
 ) -> list[Recalled]:
     """``but_of``: facts of this run do not count."""
+    query = masked_text(query)  # an embedder may send it; and so it finds a fact that has the mask
 
     def look(index: IndexPort | None) -> list[Recalled]:
         return _recall_by(session, index, query, k, bounds, but_of)
@@ -296,11 +297,14 @@ def _used(session: StoreSession, index: IndexPort | None, fact: Fact, now: float
 
 
 def searchable(fact: Fact) -> str:
-    """The text by which a search finds a fact: its own, its tags, and the texts in its value."""
+    """The text by which a search finds a fact: its own, its tags, and the texts in its value.
+
+    An index keeps it, and an embedder may send it: so it has masks for secrets.
+    """
     from holdfast.core.memory.bm25 import texts_in
 
     value = loads(fact.value.stored) if isinstance(fact.value, UnreadValue) else fact.value
-    inside = texts_in(value, chars_max=FACT_TEXT_CHARS_MAX) if value is not None else ()
+    inside = texts_in(masked_text(value), chars_max=FACT_TEXT_CHARS_MAX) if value is not None else ()
     return " ".join([fact.text, *fact.tags, *inside])
 
 

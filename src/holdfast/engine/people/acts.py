@@ -12,7 +12,7 @@ from typing import Final
 
 from orjson import dumps, loads
 
-from holdfast.codec.secrets import mask_json
+from holdfast.codec.secrets import mask_known
 from holdfast.limits import ACT_TEXT_CHARS_MAX, ACTS_KEPT, RECORD_PAGE_MAX
 from holdfast.model.act_record import ActRecord
 from holdfast.model.store_rows import ACTS, Record
@@ -25,8 +25,8 @@ def note_act(store: StorePort, run: str, act: str, *, by: str, at: float, about:
     """Record an act; the oldest goes if there are too many. Durable on return."""
     # In the order of time, by their keys; two of the same microsecond differ in their ends.
     key = f"{run}@{int(at * 1e6):0{_DIGITS}d}-{os.urandom(4).hex()}"
-    body = {"act": act, "by": by[:ACT_TEXT_CHARS_MAX], "at": at, "about": about[:ACT_TEXT_CHARS_MAX]}
-    store.put_record(ACTS, key, mask_json(dumps(body)), revision=0)
+    texts = {"by": mask_known(by)[:ACT_TEXT_CHARS_MAX], "about": mask_known(about)[:ACT_TEXT_CHARS_MAX]}
+    store.put_record(ACTS, key, dumps({"act": act, "at": at, **texts}), revision=0)
     kept = list(_records(store, run))
     for record in kept[: max(0, len(kept) - ACTS_KEPT)]:
         store.delete_record(ACTS, record.key, revision=record.revision)

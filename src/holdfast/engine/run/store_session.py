@@ -66,21 +66,23 @@ class StoreSession:
 
 
 _CREDENTIALS = (
-    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "_PWD",
-    "_PAT", "_AUTH", "_BASE", "HOLDFAST_SECRETS",
+    "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "_PASS", "_PWD", "_PAT",
+    "_AUTH", "_BASE", "HOLDFAST_SECRETS",
 )  # fmt: skip
 """How the names of variables end that may have a secret; ``codec/secrets.py`` looks closer."""
 
 
-_PLACES = ("URL", "URI", "DSN")
+_PLACES = ("URL", "URI", "DSN", "CONNECTION_STRING")
 """How those end that have an address, with a password or without."""
 
 
 def _may_have_secret(name: str) -> bool:
     upper = name.upper()
-    return upper.rstrip("0123456789_").endswith(_CREDENTIALS) or (
-        upper.endswith(_PLACES) and "@" in os.environ.get(name, "")
-    )
+    if upper.endswith(_PLACES):
+        value = os.environ.get(name, "")
+        return "@" in value or "=" in value
+    stem = f"_{upper}".rstrip("0123456789_")
+    return name != "PWD" and (stem.endswith(_CREDENTIALS) or stem.removesuffix("S").endswith(_CREDENTIALS))
 
 
 def know_secrets() -> None:

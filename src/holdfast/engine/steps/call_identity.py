@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import blake2b
 from sys import modules
 from threading import get_ident
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
@@ -18,7 +18,7 @@ from orjson import OPT_SORT_KEYS, JSONDecodeError, dumps, loads
 from holdfast.codec.exceptions import decode_failure
 from holdfast.codec.values import SHORT, canonical, decode, plain_arguments
 from holdfast.core.journal.names import check_key, check_name
-from holdfast.core.steps.arguments import GLOBAL, bind, by_position, require_function
+from holdfast.core.steps.arguments import GLOBAL, bind, by_position, may_declare, require_function
 from holdfast.core.steps.call_point import MASK, NEXT, Point
 from holdfast.core.steps.identity import SITE_BYTES, keyed, site_of
 from holdfast.engine.journal.blob_content import read_blob
@@ -56,7 +56,6 @@ _new = tuple.__new__
 _TAG = ord("$")
 """The first byte of a type tag. A number is looked for in a tenth of the time that a text takes."""
 _NAMES_KEPT = 10_000
-_declaring: dict[CodeType, bool] = {}
 _known_names: dict[str, Callable[[], "blake2b"]] = {}
 """By names that passed the check: gives the hash of a site in the root scope, up to the arguments.
 
@@ -150,6 +149,8 @@ def asked_now(  # noqa: C901, PLR0912 - calls cost more
         if given_key is not None:
             require_function(name, fn)
             check_key(given_key)
+            if call_options.secrets or may_declare(fn):
+                _declare(held, call_options, fn, args, kwargs)
             return name, keyed(given_key), "", 0, call_options.told, here, point, None, None, None, False
     arguments = data = None
     is_plain, given = False, len(args)
@@ -199,7 +200,7 @@ def _bound(
     require_function(name, fn)
     bound = bind(fn, args, kwargs, call_options.ignore)
     data = module_data.data_of(fn, call_options.ignore)
-    if call_options.secrets or _may_declare(fn):
+    if call_options.secrets or may_declare(fn):
         from holdfast.engine.steps.secret_arguments import replaced
 
         bound = replaced(held, bound, call_options, fn)
@@ -214,15 +215,13 @@ def _bound(
     return plain_arguments(bound) or _arguments(name, bound), data
 
 
-def _may_declare(fn: Callable[..., Any]) -> bool:
-    """Whether a parameter may be annotated ``holdfast.Secret``: looked at once for a plain function."""
-    if type(fn) is not FunctionType or fn.__dict__:
-        # A class has no annotations that count, but may be wrapped.
-        return type(fn) is not BuiltinFunctionType
-    known = _declaring.get(fn.__code__)
-    if known is None:
-        known = _declaring[fn.__code__] = "Secret" in repr(fn.__annotations__)
-    return known
+def _declare(
+    held: HeldRun, call_options: CallOptions, fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> None:
+    """Hide declared secrets of a call that its key identifies."""
+    from holdfast.engine.steps.secret_arguments import declare_all
+
+    declare_all(held, call_options, fn, args, kwargs)
 
 
 def place(held: HeldRun, name: str) -> tuple[CallSite, Point]:

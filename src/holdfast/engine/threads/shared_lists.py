@@ -4,6 +4,8 @@ A ledger is a sequence of changes, each a record under the next number. If two w
 one of them takes the one after it. Invariant: the items after a given change never differ, unless the ledger
 is emptied for good.
 
+Known secrets are references in an item that ``coded`` has written: it is data, and comes back with them.
+
 Crash window: a run that is killed after its change and before its own record asks for the same change again.
 Each change carries the caller's ``by``, so the ledger finds it and does not repeat it.
 """
@@ -12,12 +14,36 @@ from typing import Any, Final, Literal
 
 from orjson import dumps, loads
 
+from holdfast.codec.values import decode, encode
 from holdfast.errors import Corrupt, TooLarge
 from holdfast.limits import RECORD_PAGE_MAX, RECORD_SIZE_BYTES_MAX
+from holdfast.model.markers import KNOWN
 from holdfast.stores.port import StorePort
 
 Change = Literal["add", "pop", "clear"]
 _DIGITS: Final = 12
+_CODED: Final = "holdfast.coded"
+"""The one key of an item that the codec has written: others stay as they are, as older lists have them."""
+
+
+def coded(item: Any) -> Any:
+    """An item as it may be recorded: with references in place of known secrets."""
+    is_like_one = type(item) is dict and _CODED in item
+    if not KNOWN and not is_like_one:
+        return item
+    plain = loads(dumps(item))
+    written = loads(encode(plain, what="an item of a list"))
+    return {_CODED: written} if is_like_one or written != plain else item
+
+
+def uncoded(item: Any) -> Any:
+    """The item that ``coded`` was given. SecretMissing."""
+    return decode(dumps(item[_CODED]), what="an item of a list") if is_coded(item) else item
+
+
+def is_coded(item: Any) -> bool:
+    """Whether ``coded`` has changed it."""
+    return type(item) is dict and item.keys() == {_CODED}
 
 
 class Ledger:
