@@ -144,14 +144,12 @@ def asked_now(  # noqa: C901, PLR0912 - calls cost more
         known_name = None
     else:
         point = here.scope, task_calls.last, False, task_calls.path
-    if call_options is not READ:
-        given_key = call_options.key
-        if given_key is not None:
-            require_function(name, fn)
-            check_key(given_key)
-            if call_options.secrets or may_declare(fn):
-                _declare(held, call_options, fn, args, kwargs)
-            return name, keyed(given_key), "", 0, call_options.told, here, point, None, None, None, False
+    if call_options is not READ and (given_key := call_options.key) is not None:
+        require_function(name, fn)
+        check_key(given_key)
+        if call_options.secrets or may_declare(fn):
+            _declare(held, call_options, fn, args, kwargs)
+        return name, keyed(given_key), "", 0, call_options.told, here, point, None, None, None, False
     arguments = data = None
     is_plain, given = False, len(args)
     if code is not None and not kwargs and not KNOWN:
