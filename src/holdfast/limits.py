@@ -36,6 +36,9 @@ APPEND_EVENTS_MAX: Final = 64
 APPEND_SIZE_BYTES_MAX: Final = 1_000_000
 SEALED_BYTES_MAX: Final = 512
 """By how much a sealed value may be larger than a plain one: a nonce, a tag, a header, an event's key."""
+REMOVALS_MAX: Final = 64
+REMOVED_RECORDS_MAX: Final = 1_000
+"""How many runs, and how many records of them, a store deletes in one call."""
 EVENT_PAGE_MAX: Final = 2_000
 RECORD_SIZE_BYTES_MAX: Final = 1_000_000
 RECORD_PAGE_MAX: Final = 1_000

@@ -11,7 +11,7 @@ from tests.support.aws.server import table_for
 import holdfast
 from holdfast.clock import SystemClock
 from holdfast.model.events import Kind
-from holdfast.model.store_rows import Append, Cursor, inbox_space
+from holdfast.model.store_rows import Append, Cursor, Removal, inbox_space
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.dynamodb.table.actions import update
 from holdfast.stores.dynamodb.table.keys import fork_key, row_key
@@ -185,3 +185,33 @@ def test_events_of_a_rare_kind_take_no_request_for_each_few_others(store: Dynamo
     assert store.count_kinds("r") == {Kind.MARK: 119, Kind.CHECKPOINT: 1}
     spent = proxy.seen - before
     assert spent["Query"] == 4, "one for the checkpoint, two for the mark, one for the counts"
+
+
+def test_a_deleted_run_costs_a_few_requests(store: DynamoStore, proxy: Proxy) -> None:
+    """Each goes in a transaction of its own, which needs no lease: what it has is looked for, deleted, and swept."""
+    removals = []
+    for number in range(3):
+        append(store, an_append(f"r{number}", held(store, f"r{number}"), 0, 3))
+        store.put_record("labels", f"r{number}@x", b"label", revision=0)
+        removals.append(Removal(f"r{number}", 1, 1, (("labels", f"r{number}@x"),)))
+    before = proxy.seen.copy()
+    assert store.delete_runs(removals) == [True] * 3
+    assert proxy.seen - before == {
+        "GetItem": 3,
+        "Query": 6,
+        "BatchGetItem": 3,
+        "TransactWriteItems": 3,
+        "BatchWriteItem": 6,
+    }
+
+
+def test_a_run_with_many_records_takes_a_few_more_transactions(store: DynamoStore, proxy: Proxy) -> None:
+    """As many as fit go with it, the others right behind it."""
+    fence = held(store)
+    keys = [f"r@{number}" for number in range(70)]
+    for key in keys:
+        store.put_record("labels", key, b"", revision=0)
+    before = proxy.seen.copy()
+    assert store.delete_runs([Removal("r", fence, 1, tuple(("labels", key) for key in keys))]) == [True]
+    assert (proxy.seen - before)["TransactWriteItems"] == 3
+    assert store.scan_records("labels", limit=99) == []

@@ -510,7 +510,7 @@ def test_nothing_of_what_was_dropped_is_left(opened: Opener, postgres_url: str) 
         ask(server, f"ANALYZE {schema}.search_{table}")
     samples = composing.SQL("SELECT s::text FROM pg_stats s WHERE schemaname = {}").format(schema)
     assert "secret" not in str(ask(server, samples.as_string()))
-    index.drop_under(FACTS, "hush\x1f", note="facts:secretnote")
+    index.drop_under(FACTS, "hush\x1f", notes=["facts:secretnote"])
     store.sync()
 
     def files() -> list[tuple[str, bytes]]:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.postgres.proxy import Proxy
 
 from holdfast import limits
-from holdfast.model.store_rows import Append, Appended, Blob, Refusal, inbox_space
+from holdfast.model.store_rows import Append, Appended, Blob, Refusal, Removal, inbox_space
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.url import place_of
 from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
@@ -151,3 +151,17 @@ def test_bytes_and_texts_come_back_as_they_were(store: PostgresStore) -> None:
     append(store, Append("r", fence, 16, (event,), blobs=blob))
     assert store.read_events("r", after_seq=16, limit=1) == [event]
     assert store.get_blobs(["b"]) == {"b": bytes(range(256))}
+
+
+def test_runs_are_deleted_by_as_many_statements_as_one(store: PostgresStore, proxy: Proxy) -> None:
+    """Two locks, a look at the forks, a statement for each table and one for the records, two for the fences; begun and committed."""
+    fences = {f"r{number}": held(store, f"r{number}") for number in range(65)}
+    for run, fence in fences.items():
+        append(store, an_append(run, fence, 0, 3))
+        store.put_record("labels", f"{run}@x", b"label", revision=0)
+    removals = [Removal(run, fence, 1, (("labels", f"{run}@x"),)) for run, fence in fences.items()]
+    assert spent(proxy, lambda: store.delete_runs(removals[:1]))["statements"] == 12
+    rest = spent(proxy, lambda: store.delete_runs(removals[1:]))
+    assert (rest["statements"], rest["round trips"]) == (12, 12)
+    assert store.list_runs(limit=9) == []
+    assert store.scan_records("labels", limit=9) == []

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import StoreBusy
 from holdfast.model.store_rows import Append, Blob, inbox_space
 from holdfast.stores.sqlite import SqliteStore, reclaim
-from holdfast.testing.store_rules.builders import an_append, an_event, append, held
+from holdfast.testing.store_rules.builders import an_append, an_event, append, delete_run, held
 
 NEEDLE = b"needle-in-the-files"
 
@@ -40,7 +40,7 @@ def test_nothing_deleted_is_left_in_any_file(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     store = filled(path)
     assert NEEDLE in bytes_of(path)
-    assert store.delete_run("doomed", fence=1, revision=1)
+    assert delete_run(store, "doomed", fence=1, revision=1)
     assert store.delete_blobs([f"doomed-{seq}" for seq in range(1, 60)], untouched_since=1e12) == 59
     assert NEEDLE in bytes_of(path)
     assert store.reclaim(thoroughly=True) > 0
@@ -57,7 +57,7 @@ def test_free_pages_go_back_to_the_file_system(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(reclaim, "SHRINK", "PRAGMA incremental_vacuum(7)")
     path = tmp_path / "x.db"
     store = filled(path)
-    assert store.delete_run("doomed", fence=1, revision=1)
+    assert delete_run(store, "doomed", fence=1, revision=1)
     before = sum(
         file.stat().st_size for file in tmp_path.glob("x.db*") if not file.name.endswith(("-shm", "-owners"))
     )
@@ -80,7 +80,7 @@ def test_a_reader_that_does_not_end_is_told_and_keeps_what_it_sees(
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM events").get == 3 * 59
-    assert store.delete_run("doomed", fence=1, revision=1)
+    assert delete_run(store, "doomed", fence=1, revision=1)
     for thoroughly in (False, True):
         with pytest.raises(StoreBusy):
             store.reclaim(thoroughly=thoroughly)
@@ -113,7 +113,7 @@ def test_another_process_goes_on_through_a_reclaim(tmp_path: Path) -> None:
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
-        assert store.delete_run("doomed", fence=1, revision=1)
+        assert delete_run(store, "doomed", fence=1, revision=1)
         while child.poll() is None:
             store.reclaim(thoroughly=True)
             store.reclaim()

@@ -5,13 +5,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from holdfast import limits
 from holdfast.errors import StoreBusy, StoreError
-from holdfast.model.store_rows import Append, Appended, Blob, Refusal
+from holdfast.model.store_rows import Append, Appended, Blob, Refusal, Removal
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.errors import MAPPED, translated
 from holdfast.testing.store_rules.builders import (
@@ -267,3 +268,52 @@ def test_an_item_of_a_batch_is_one_statement(store: SqliteStore, count: int) -> 
         "COMMIT": 1,
     }  # the refused item: tried twice, and the reason
     assert Counter(statements) == asked
+
+
+# -- syncs ------------------------------------------------------------------------------------------------------
+
+
+class Counting(apsw.VFS):
+    """Counts the syncs of SQLite, by the end of the file's name."""
+
+    def __init__(self) -> None:
+        self.syncs: Counter[str] = Counter()
+        super().__init__("counting", "unix")
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return CountingFile(self.syncs, name, flags)
+
+
+class CountingFile(apsw.VFSFile):
+    def __init__(self, syncs: Counter[str], name: Any, flags: list[int]) -> None:
+        self._syncs = syncs
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        self._end = str(path).rpartition("holdfast.db")[2]
+        super().__init__("unix", name, flags)
+
+    def xSync(self, flags: int) -> None:
+        self._syncs[self._end] += 1
+        super().xSync(flags)
+
+
+@pytest.mark.parametrize("count", [1, limits.REMOVALS_MAX])
+def test_runs_are_deleted_with_two_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """However many they are: one of their slots in the side file, and one of the WAL behind it."""
+    disk = Counting()
+    order: list[str] = []
+    monkeypatch.setattr("holdfast.stores.sqlite.locks.owners._sync_content", lambda _: order.append("slots"))
+    apsw.set_default_vfs("counting")
+    try:
+        store = SqliteStore(tmp_path / "holdfast.db")
+        removals = []
+        for number in range(count):
+            append(store, an_append(f"r{number}", held(store, f"r{number}"), 0, 3))
+            removals.append(Removal(f"r{number}", 1, 1))
+        disk.syncs.clear()
+        assert store.delete_runs(removals) == [True] * count
+        assert disk.syncs == {"-wal": 1}
+        assert order == ["slots"]
+        store.close()
+    finally:
+        apsw.set_default_vfs("unix")
+        disk.unregister()

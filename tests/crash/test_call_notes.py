@@ -20,7 +20,7 @@ from holdfast.cli.app import app
 from holdfast.core.text.times import clock_time
 from holdfast.model.event_fields import contents_of
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.store_rules.builders import an_append, append, held, revision_of
+from holdfast.testing.store_rules.builders import an_append, append, delete_run, held, revision_of
 from holdfast.views.run_record import RunRecord
 
 _PROGRAM: Final = """
@@ -176,5 +176,5 @@ def test_nothing_of_a_note_is_left_when_its_run_is_deleted(tmp_path: Path) -> No
     store.note_call("r", b"name of a call", fence=fence, after_seq=1)
     side = tmp_path / "s.db-owners"
     assert b"name of a call" in side.read_bytes()
-    assert store.delete_run("r", fence=fence, revision=revision_of(store, "r"))
+    assert delete_run(store, "r", fence=fence, revision=revision_of(store, "r"))
     assert b"name of a call" not in side.read_bytes()

@@ -23,6 +23,7 @@ from holdfast.testing.store_rules.builders import (
     an_append,
     an_event,
     append,
+    delete_run,
     held,
     revision_of,
 )
@@ -141,7 +142,7 @@ def a_long_run(store: DynamoStore, run: str = "r", status: str = "running") -> N
 
 
 def delete(store: DynamoStore) -> bool:
-    return store.delete_run("r", fence=1, revision=1)
+    return delete_run(store, "r", fence=1, revision=1)
 
 
 def replace(store: DynamoStore, content: bytes = b"content") -> bool:

@@ -6,16 +6,20 @@ on); what is to go not written down first, and the views of compacted events for
 
 from collections import Counter
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 from tests.crash.conftest import read_lines
 from tests.support.sampling import EVERY
 
+import holdfast
 from holdfast import Keep, Retention
 from holdfast.engine.state.blob_references import references
 from holdfast.testing.crash_matrix import Case, CrashMatrix
+from holdfast.testing.killing_store import WHENS, Kill, When
 
 PROGRAM = Path(__file__).parent / "programs" / "pruned.py"
+DROPPED = Path(__file__).parent / "programs" / "dropped.py"
 
 
 def check(case: Case) -> None:
@@ -59,3 +63,40 @@ def test_killed_at_every_call_over_an_encrypted_store(
     every = EVERY if how == "store" or EVERY > 1 else 3
     report = crash_matrix.walk(PROGRAM, how, "sealed", check=check, start="fork", every=every)
     assert report.calls >= 90
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("when", WHENS)
+def test_killed_while_runs_are_deleted(crash_matrix: CrashMatrix, number: int, when: When) -> None:
+    """Two in one transaction: both are gone or both are there. Run again, the prune takes the rest."""
+    case = crash_matrix.case(DROPPED, "calm", start="fork")
+    assert case.run(Kill(number, when, verb="delete_runs")).code == -SIGKILL
+    assert case.struck == "delete_runs"
+    assert len(case.store.runs()) == 5 - 2 * (number + (when == "after"))
+    assert case.run().code == 0
+    check_dropped(case)
+
+
+def test_killed_between_the_slots_and_the_rows(crash_matrix: CrashMatrix) -> None:
+    """The slots are freed, the rows are there: nothing counts as lost, and the runs can still be opened."""
+    case = crash_matrix.case(DROPPED, "inside", start="fork")
+    assert case.run().code == -SIGKILL
+    store = case.store
+    assert len(store.runs()) == 5
+    assert not [finding for finding in store.examine() if finding.verdict == "failure"]
+    with holdfast.run("a", store=store) as run:
+        assert run.status == "finished"
+    assert case.run().code == 0
+    check_dropped(case)
+
+
+def check_dropped(case: Case) -> None:
+    """One run is left, with all that it needs and nothing else; the names of the others can be used again."""
+    store = case.store
+    assert [info.run for info in store.runs()] == ["kept"]
+    assert not [finding for finding in store.examine() if finding.verdict == "failure"]
+    needed = references(store._port, *store.events("kept", whole=True))
+    assert {blob.address for blob in store._port.scan_blobs(limit=99)} == needed
+    for name in ("a", "d"):
+        with holdfast.run(name, store=store) as run:
+            assert run.step("new", str.lower, "ANEW") == "anew"

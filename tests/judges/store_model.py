@@ -23,6 +23,7 @@ from holdfast.model.store_rows import (
     Lease,
     Record,
     Refusal,
+    Removal,
     RunRow,
     RunSize,
     inbox_space,
@@ -116,28 +117,37 @@ class Model(RuleBasedStateMachine):
             found = self.store.find_run(run)
             assert found is not None
             fence = found.lease.fence
-            assert fence >= self.fences.get(run, 0)
+            assert fence > self.fences.get(run, -1)
             self.runs[run] = row._replace(head=row.origin_seq, lease=Lease(fence))
             self.events[run] = []
             if parent:
                 self.runs[parent.run] = parent._replace(revision=revision + 1)
 
-    @rule(run=RUNS, fence_off=OFFSETS, revision_off=OFFSETS)
-    def delete_run(self, run: str, fence_off: int, revision_off: int) -> None:
-        row = self.runs.get(run, a_run(run))
-        agrees = (
-            run in self.runs
-            and (fence_off, revision_off) == (0, 0)
-            and not any(other.origin == run for other in self.runs.values())
+    @rule(
+        wanted=st.lists(
+            st.tuples(RUNS, OFFSETS, OFFSETS, st.lists(st.tuples(RUNS, KEYS), max_size=2)), max_size=3
         )
-        fence, revision = row.lease.fence + fence_off, row.revision + revision_off
-        assert self.store.delete_run(run, fence=fence, revision=revision) == agrees
-        if agrees:
-            self.fences[run] = fence
-            del self.runs[run], self.events[run]
-            for space, key in list(self.records):
-                if space == inbox_space(run):
-                    del self.records[space, key]
+    )
+    def delete_runs(self, wanted: list[tuple[str, int, int, list[tuple[str, str]]]]) -> None:
+        """Each is judged as if those before it were gone; records are named by the run in whose inbox they lie."""
+        removals, expected = [], []
+        for run, fence_off, revision_off, letters in wanted:
+            row = self.runs.get(run, a_run(run))
+            fence, revision = row.lease.fence + fence_off, row.revision + revision_off
+            records = tuple((inbox_space(of), key) for of, key in letters)
+            removals.append(Removal(run, fence, revision, records))
+            expected.append(
+                run in self.runs
+                and (fence_off, revision_off) == (0, 0)
+                and not any(other.origin == run for other in self.runs.values())
+            )
+            if expected[-1]:
+                self.fences[run] = fence
+                del self.runs[run], self.events[run]
+                for space, key in list(self.records):
+                    if space == inbox_space(run) or (space, key) in records:
+                        del self.records[space, key]
+        assert self.store.delete_runs(removals) == expected
 
     @rule(data=st.data(), run=RUNS, fence_off=OFFSETS, revision_off=OFFSETS, at=TIMES)
     def replace_events(self, data: Any, run: str, fence_off: int, revision_off: int, at: float) -> None:

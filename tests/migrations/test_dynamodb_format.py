@@ -16,7 +16,7 @@ from holdfast.stores.dynamodb.format_mark import FORMAT, MARK_KEY
 from holdfast.stores.dynamodb.store import DynamoStore
 from holdfast.stores.dynamodb.table.actions import put, update
 from holdfast.stores.dynamodb.table.keys import row_key
-from holdfast.testing.store_rules.builders import AT, a_run, an_append, append, held, revision_of
+from holdfast.testing.store_rules.builders import AT, a_run, an_append, append, delete_run, held, revision_of
 
 
 @pytest.fixture
@@ -74,12 +74,12 @@ def test_a_run_of_format_1_can_be_deleted_and_its_fence_stays(store: DynamoStore
     """A new run of that name begins above the fence of the old one, whichever format each is of."""
     fence = held(store)
     _as_format_1(store, "r")
-    assert store.delete_run("r", fence=fence, revision=revision_of(store, "r"))
-    assert held(store) == fence + 1
-    assert store.delete_run("r", fence=fence + 1, revision=revision_of(store, "r"))
+    assert delete_run(store, "r", fence=fence, revision=revision_of(store, "r"))
+    assert held(store) == fence + 2  # it begins one above, and each lease is one more
+    assert delete_run(store, "r", fence=fence + 2, revision=revision_of(store, "r"))
     row = store._table.get(row_key("r"))
     assert row is not None
-    assert (row["gone"], row["fence"]) == (True, fence + 1), "where format 1 looks for it"
+    assert (row["gone"], row["fence"]) == (True, fence + 3), "where format 1 looks for it"
 
 
 def test_an_append_without_a_lease_makes_the_run_one_of_this_format(store: DynamoStore) -> None:

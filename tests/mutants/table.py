@@ -77,8 +77,8 @@ MUTATIONS: Final = (
         _LOST,
         "a letter is deleted before its consequence is recorded, or not at all",
         "stores/sqlite/statements.py",
-        'CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ?"',
-        'CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ? AND 0"',
+        'FORGET_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ?"',
+        'FORGET_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ? AND 0"',
         _STORES,
     ),
     Mutation(

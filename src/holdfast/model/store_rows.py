@@ -203,6 +203,16 @@ class Status:
     """Incomplete: its import, or the fork that makes it, is running or was interrupted."""
 
 
+class Removal(NamedTuple):
+    """A run to delete, if its fence and its revision are still these; and what goes with it."""
+
+    run: str
+    fence: int
+    revision: int
+    records: tuple[tuple[str, str], ...] = ()
+    """Space and key of each record to delete with the run, beside its inbox."""
+
+
 OVER: Final = frozenset({Status.FINISHED, Status.CANCELLED})
 """A run with one of these statuses takes no new work, unless it is reopened on purpose."""
 

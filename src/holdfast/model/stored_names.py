@@ -42,7 +42,7 @@ _ROWS: Final = (
         "holdfast.model.exports",
         "ErasedSecret ExportedChild ExportedRecords RewrittenRun SingleUse",
     ),
-    ("holdfast", "holdfast.model.store_rows", "CallNote NotedCall"),
+    ("holdfast", "holdfast.model.store_rows", "CallNote NotedCall Removal"),
     ("holdfast", "holdfast.model.run_info", "EffectBehind MovedLetters Past StoppedCall UnclaimedEffect"),
     ("holdfast", "holdfast.model.act_record", "ActRecord"),
     ("holdfast", "holdfast.model.fork_edits", "Editable ForkChange ForkEdits"),

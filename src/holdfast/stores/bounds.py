@@ -10,7 +10,7 @@ from typing import Final
 from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.events import Event, covers_from
-from holdfast.model.store_rows import Append, Blob, Finding
+from holdfast.model.store_rows import Append, Blob, Finding, Removal
 
 SEALED: Final = b"\x01HF"
 """What a sealed value begins with, in a body behind its first line.
@@ -36,6 +36,13 @@ def check_claim(agents: Sequence[str], limit: int) -> None:
     """A claim names at least one agent, and no more runs than a page has."""
     assert agents, "a claim for no agent"
     check_page("claimed runs", limit, limits.RUN_PAGE_MAX)
+
+
+def check_removals(removals: Sequence[Removal]) -> None:
+    """As many runs and records as one transaction may delete."""
+    check_page("deleted runs", max(1, len(removals)), limits.REMOVALS_MAX)
+    records = sum(len(removal.records) for removal in removals)
+    check_page("deleted records", max(1, records), limits.REMOVED_RECORDS_MAX)
 
 
 def check_item(item: Append) -> None:

@@ -30,6 +30,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
     Status,
@@ -106,9 +107,10 @@ class MemoryStore:
             tables.put_row(row._replace(status=status, body=body, revision=revision + 1))
             return True
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        bounds.check_removals(removals)
         with self._changing() as tables:
-            return tables.delete(run, fence, revision)
+            return [tables.delete(removal) for removal in removals]
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from holdfast.model.store_rows import (
     Lease,
     Record,
     Refusal,
+    Removal,
     RunRow,
     inbox_space,
 )
@@ -87,14 +88,17 @@ class MemoryTables:
             return None
         return judged_record(record, self.sums.get(("record", space, key)))
 
-    def delete(self, run: str, fence: int, revision: int) -> bool:
+    def delete(self, removal: Removal) -> bool:
         """Remove a run that is still as the caller saw it and that no other run depends on."""
+        run, fence, revision, records = removal
         row = self.runs.get(run)
         if row is None or (row.lease.fence, row.revision) != (fence, revision):
             return False
         if any(other.origin == run for other in self.runs.values()):
             return False
-        self.fences = max(self.fences, fence)
+        for space, key in records:
+            self.records.get(space, {}).pop(key, None)
+        self.fences = max(self.fences, fence + 1)
         del self.runs[run], self.events[run]
         self.notes.pop(run, None)
         self.records.pop(inbox_space(run), None)
@@ -112,7 +116,7 @@ class MemoryTables:
             row._replace(origin=other.origin, origin_seq=other.origin_seq, revision=row.revision + 1)
         )
         self.events[run] = self.events[of]
-        self.fences = max(self.fences, other.lease.fence)
+        self.fences = max(self.fences, other.lease.fence + 1)
         del self.runs[of], self.events[of]
         self.records.pop(inbox_space(of), None)
         return True

@@ -27,6 +27,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
 )
@@ -67,7 +68,8 @@ class StorePort(Protocol):
 
         A fork is added only if its origin exists and still has this revision, which then grows: of a fork and
         a removal that were decided on the same state of the origin, only the first happens. A run under the
-        name of a deleted one starts at no lower fence, so that a late writer to the old one stays fenced off.
+        name of a deleted one starts at a higher fence: a late writer to the old one, or a removal that was
+        decided on it, does not fit the new one.
         """
         ...
 
@@ -96,10 +98,15 @@ class StorePort(Protocol):
         """Replace status and body if the revision is still this one. Synced."""
         ...
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        """Remove the run with its events and inbox if fence and revision are unchanged and it has no fork.
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        """Remove each run with its events, its inbox and the named records, or keep it; in order. Synced.
 
-        One transaction, synced. Blobs and other records stay.
+        A run is kept if its fence or revision has changed, if it has a fork, or if ``acquire`` would raise
+        AcknowledgedLost for it. No lease is needed, because taking it changes the fence. A run that is kept
+        does not keep the others. Each is one transaction, or several are; killed, some of them may be gone.
+        A store whose transactions are small may delete records that do not fit right behind the run. At most
+        ``limits.REMOVALS_MAX`` runs with ``limits.REMOVED_RECORDS_MAX`` records. Blobs and other records
+        stay.
         """
         ...
 
@@ -364,8 +371,8 @@ class IndexPort(Protocol):
         """Remove the documents of a key, except that of this version."""
         ...
 
-    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
-        """Remove all documents with this key prefix, and this note: one transaction, synced.
+    def drop_under(self, space: str, *prefixes: str, notes: Sequence[str] = ()) -> None:
+        """Remove all documents with these key prefixes, and these notes: one transaction, synced.
 
         Their bytes are gone from the files when the store has been reclaimed thoroughly.
         """

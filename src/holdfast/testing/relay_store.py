@@ -23,6 +23,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
 )
@@ -80,8 +81,8 @@ class Relay:
     def swap_run(self, run: str, *, revision: int, status: str, body: bytes) -> bool:
         return self.pass_on(self.port.swap_run, run, revision=revision, status=status, body=body)
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        return self.pass_on(self.port.delete_run, run, fence=fence, revision=revision)
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        return self.pass_on(self.port.delete_runs, removals)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -255,8 +256,8 @@ class IndexRelay:
     def drop(self, space: str, key: str, *, but: str = "") -> None:
         self.pass_on(self.port.drop, space, key, but=but)
 
-    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
-        self.pass_on(self.port.drop_under, space, prefix, note=note)
+    def drop_under(self, space: str, *prefixes: str, notes: Sequence[str] = ()) -> None:
+        self.pass_on(self.port.drop_under, space, *prefixes, notes=notes)
 
     def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
         self.pass_on(self.port.touch, space, key, at=at, uses=uses)

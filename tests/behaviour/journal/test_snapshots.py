@@ -16,6 +16,7 @@ import holdfast
 from holdfast.engine.journal import load_view
 from holdfast.model.events import Kind
 from holdfast.stores.url import open_store
+from holdfast.testing.store_rules.builders import delete_run
 
 PAGE = 50
 
@@ -271,7 +272,7 @@ def test_the_snapshot_of_a_deleted_run_is_not_that_of_its_successor(url: str, st
     fence = port.acquire("a", at=0.0, lease_s=60.0).lease.fence
     row = port.find_run("a")
     assert row is not None
-    assert port.delete_run("a", fence=fence, revision=row.revision)
+    assert delete_run(port, "a", fence=fence, revision=row.revision)
     calls.clear()
     first = attempt(url, steps)
     assert len(calls) == steps + 1

@@ -21,6 +21,7 @@ from holdfast.model.events import Kind
 from holdfast.model.store_rows import Append, AppendOutcome
 from holdfast.stores.port import StorePort
 from holdfast.stores.url import open_store
+from holdfast.testing.store_rules.builders import delete_run
 
 calls: list[object] = []
 
@@ -147,7 +148,7 @@ def test_an_erased_run_stops_the_old_holder_also_after_a_failed_write(port: Unsu
     def erase() -> None:
         row = port.find_run("a")
         fence = port.acquire("a", at=row.lease.since, lease_s=30, over=row.lease).lease.fence
-        assert port.delete_run("a", fence=fence, revision=port.find_run("a").revision)
+        assert delete_run(port, "a", fence=fence, revision=port.find_run("a").revision)
         port.script = ["before"]
 
     with pytest.raises(errors.LeaseLost), holdfast.run("a", store=store) as run:

@@ -17,6 +17,7 @@ from holdfast.errors import InputsChanged, PointPruned, RunHeld, TooLarge, Unkno
 from holdfast.model.event_fields import raw_part
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
+from holdfast.testing.store_rules.builders import delete_run
 
 made: list[tuple[str, str]] = []
 
@@ -458,7 +459,7 @@ def test_a_borrowed_child_that_is_gone(url: str) -> None:
     grant = port.acquire("talk/first", at=0.0, lease_s=60)
     row = port.find_run("talk/first")
     assert row is not None
-    assert port.delete_run("talk/first", fence=grant.lease.fence, revision=row.revision)
+    assert delete_run(port, "talk/first", fence=grant.lease.fence, revision=row.revision)
     with pytest.raises(UnknownRun, match="talk/first"):
         enter(url, "try", editor)
     assert published() == ["first", "deep", "second"]

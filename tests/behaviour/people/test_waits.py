@@ -16,6 +16,7 @@ from holdfast.core.people.wait_fold import WAITS
 from holdfast.engine.run.store_session import session_of
 from holdfast.model.event_fields import contents_of
 from holdfast.stores.url import open_store
+from holdfast.testing.store_rules.builders import delete_run
 
 if TYPE_CHECKING:
     from tests.behaviour.conftest import Play, SetClock
@@ -400,7 +401,7 @@ def erase_behind_its_back(url: str) -> None:
     if row is not None:
         grant = port.acquire("r", at=0.0, lease_s=60, over=row.lease)
         assert grant.granted
-        assert port.delete_run("r", fence=grant.lease.fence, revision=row.revision)
+        assert delete_run(port, "r", fence=grant.lease.fence, revision=row.revision)
 
 
 def test_a_wait_ends_when_its_run_was_erased(url: str, clock: "SetClock") -> None:

@@ -12,6 +12,7 @@ from tests.behaviour.lineage.test_children import Cutting, Killed, editor, enter
 import holdfast
 from holdfast.errors import RunHasForks, RunHeld
 from holdfast.stores.url import open_store
+from holdfast.testing.store_rules.builders import delete_run
 
 ALL = ["talk", "talk/first", "talk/second", "talk/second/deep"]
 
@@ -64,7 +65,7 @@ def test_children_left_by_an_earlier_version(url: str) -> None:
     grant = port.acquire("talk", at=0.0, lease_s=1)
     row = port.find_run("talk")
     assert row is not None
-    assert port.delete_run("talk", fence=grant.lease.fence, revision=row.revision)
+    assert delete_run(port, "talk", fence=grant.lease.fence, revision=row.revision)
     assert holdfast.store(url).erase("talk").children == tuple(ALL[1:])
     assert runs_in(url) == []
 
@@ -75,7 +76,7 @@ def test_erase_that_was_killed_goes_on(url: str, nth: int) -> None:
     enter(url, "talk", long_editor)
     enter(url, "talk", editor)
     with pytest.raises(Killed):
-        holdfast.Store(Cutting(url, "delete_run", nth)).erase("talk")
+        holdfast.Store(Cutting(url, "delete_runs", nth)).erase("talk")
     holdfast.store(url).erase("talk")
     assert runs_in(url) == []
     assert not open_store(url).scan_blobs(limit=10)

@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from holdfast.engine.journal import load_view
 from holdfast.engine.state.blob_references import references
 from holdfast.engine.state.state_store import lineage_of
 from holdfast.errors import Corrupt, RunHasForks, RunHeld, StoreBusy, UnknownRun
-from holdfast.model.store_rows import Blob
+from holdfast.model.store_rows import Blob, Removal
 from holdfast.stores.sqlite import reclaim as reclaiming
 from holdfast.testing.relay_store import Relay
 
@@ -281,11 +281,11 @@ def test_a_fork_that_is_made_meanwhile_keeps_its_history(store: holdfast.Store, 
     class Forking(Relay):
         done = False
 
-        def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
             if not self.done:
                 self.done = True
                 store.fork("doomed", as_="late")
-            return super().delete_run(run, fence=fence, revision=revision)
+            return super().delete_runs(removals)
 
     erasing = holdfast.Store(Forking(store._port))
     if flatten:
@@ -308,9 +308,9 @@ def test_a_blob_that_is_put_again_meanwhile_stays(store: holdfast.Store) -> None
     data = store._port.get_blobs([address])[address]
 
     class Putting(Relay):
-        def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+        def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
             self.port.put_blobs([Blob(address, data)], at=store.now() + 1)
-            return super().delete_run(run, fence=fence, revision=revision)
+            return super().delete_runs(removals)
 
     holdfast.Store(Putting(store._port)).erase("doomed")
     assert addresses(store) == {store._port.blob_name(address)}

@@ -7,7 +7,7 @@ not asked; an effect done again by a program that does not restore any more; a s
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 
 import holdfast
 from holdfast import Keep, Retention
+from holdfast.clock import SystemClock
 from holdfast.engine.journal import load_view
 from holdfast.engine.prune import auto_prune, prune_run, prune_store
 from holdfast.engine.prune.auto_prune import Pruner
@@ -28,9 +29,10 @@ from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import Diverged, Misuse, PointPruned, PruneMismatch
 from holdfast.model.events import Kind
-from holdfast.model.store_rows import RUN_SPACES
+from holdfast.model.store_rows import RUN_SPACES, Removal
 from holdfast.stores.in_memory import MemoryStore
 from holdfast.testing.relay_store import Relay
+from holdfast.testing.store_rules.builders import head_of
 
 ALL = Retention(checkpoints=Keep(last=1), compact_events=0)
 """Everything that may go."""
@@ -696,23 +698,29 @@ def test_what_a_prune_does_to_a_fork_counts_for_its_origin(url: str, world: Worl
 
 
 class Taken(Relay):
-    """A store in which another holder takes a run between the look at its lease and the next verb."""
+    """A store in which another holder takes runs between the look at their leases and their deletion."""
 
-    def pass_on(self, verb: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        if verb.__name__ == "acquire":
-            self.port.acquire(*args, **kwargs)
-        return super().pass_on(verb, *args, **kwargs)
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        for removal in removals:
+            if removal.run != "two":
+                assert self.port.acquire(removal.run, at=SystemClock.wall(), lease_s=30.0).granted
+        return super().delete_runs(removals)
 
 
 def test_a_finished_run_that_is_taken_meanwhile_is_skipped(world: World) -> None:
-    """As one is that was to be pruned: the prune goes on, and the report says who holds it."""
+    """As one is that was to be pruned: the others go, and the report says who holds it."""
     port = MemoryStore(uuid4().hex)
-    for name in ("one", "two"):
+    for name in ("one", "two", "three"):
         with holdfast.run(name, store=holdfast.Store(port)) as run:
             rounds(run, world, 1)
     report = holdfast.Store(Taken(port)).prune(policy=Retention(finished=Keep(days=0)))
-    assert {line.run: line.outcome for line in report.runs} == {"one": "skipped", "two": "skipped"}
-    assert all("held by" in line.why for line in report.runs)
+    assert {line.run: line.outcome for line in report.runs} == {
+        "one": "skipped",
+        "two": "deleted",
+        "three": "skipped",
+    }
+    assert all("held by" in line.why for line in report.runs if line.outcome == "skipped")
+    assert port.measure("one").events == head_of(port, "one")
 
 
 def test_a_deleted_run_leaves_no_records_to_a_new_one_of_its_name(url: str, world: World) -> None:

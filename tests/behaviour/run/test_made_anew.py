@@ -18,6 +18,7 @@ from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.model.store_rows import RunRow, Status
 from holdfast.stores.url import open_store
 from holdfast.testing.relay_store import Relay
+from holdfast.testing.store_rules.builders import delete_run
 
 DEADLINE_S = 60
 
@@ -44,7 +45,7 @@ class Meddling(Relay):
         row = self.port.find_run(run)
         assert grant.granted
         assert row is not None
-        assert self.port.delete_run(run, fence=grant.lease.fence, revision=row.revision)
+        assert delete_run(self.port, run, fence=grant.lease.fence, revision=row.revision)
 
     def make_anew(self, run: str, **fields: Any) -> str:
         """Another run of that name; its birth."""

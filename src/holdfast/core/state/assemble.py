@@ -63,8 +63,8 @@ def gather_with(root: Any, nodes: Nodes) -> Any:
 def packs_of(root: Any, fetch: Fetch) -> set[str]:
     """The addresses of all packs that the state needs; ``root`` may be a list of roots. Raises Corrupt.
 
-    Only one pack is in memory at a time, since a lineage may have many. A pack is fetched again if a later
-    one refers to another node in it.
+    A few packs are fetched by one request, and only these are in memory, since a lineage may have many. A
+    pack is fetched again if a later one refers to another node in it.
     """
     seen: dict[str, set[str]] = {}
     wanted: dict[str, list[str]] = {}
@@ -78,14 +78,18 @@ def packs_of(root: Any, fetch: Fetch) -> set[str]:
 
     want(links(orjson.dumps(root)))
     while wanted:
-        address, lines = wanted.popitem()
+        group = dict(wanted.popitem() for _ in range(min(_PACKS_AT_ONCE, len(wanted))))
         nodes = Nodes(fetch)
-        while lines:
-            want(links(nodes.read(f"{address}/{lines.pop()}")))
-            lines += wanted.pop(address, ())
+        nodes.expect(f"{address}/{lines[0]}" for address, lines in group.items())
+        for address, first in group.items():
+            lines = [*first, *wanted.pop(address, ())]
+            while lines:
+                want(links(nodes.read(f"{address}/{lines.pop()}")))
+                lines += wanted.pop(address, ())
     return set(seen)
 
 
+_PACKS_AT_ONCE = 16
 _CONTAINERS = (list, dict)
 _OWN = (None, "##")
 """The forms of arrays that are user data and no references."""

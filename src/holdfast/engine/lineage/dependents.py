@@ -132,6 +132,11 @@ class Walk:
         self.family = family
         return changed
 
+    def drop_journals(self) -> None:
+        """Drop all journals from memory. Each is read again when it is needed."""
+        self._kept.clear()
+        self._size = 0
+
     def forget(self, run: str, *, is_gone: bool = False) -> None:
         """Drop what is known of a run whose journal was changed, or which is gone."""
         self._size -= _room_for(self._kept.pop(run, []))

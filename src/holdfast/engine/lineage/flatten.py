@@ -28,7 +28,7 @@ from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import TooLarge
 from holdfast.limits import BRANCHES_MAX
 from holdfast.model.events import Event, Links, anchor, relinked
-from holdfast.model.store_rows import RunRow, Status
+from holdfast.model.store_rows import Removal, RunRow, Status
 from holdfast.stores.port import StorePort
 
 
@@ -90,7 +90,7 @@ def _clear_place(session: StoreSession, run: str) -> str:
             return name
         if row.status == Status.IMPORTING and facts_of(row).get("flattens") == run:
             with holding(session, name) as left:
-                if store.delete_run(name, fence=left.fence, revision=left.row().revision):
+                if store.delete_runs([Removal(name, left.fence, left.row().revision)]) == [True]:
                     return name
     raise TooLarge(
         what=f"the lineage of {run}", size=BRANCHES_MAX + 1, size_max=BRANCHES_MAX, unit="branches"

@@ -44,7 +44,7 @@ from holdfast.model.event_fields import filled, rewritten
 from holdfast.model.events import COVERING, Event, Kind, covers_from
 from holdfast.model.named_tuple import NamedTuple
 from holdfast.model.run_info import EffectBehind
-from holdfast.model.store_rows import OVER, Blob, RunRow, Status
+from holdfast.model.store_rows import OVER, Blob, Removal, RunRow, Status
 from holdfast.stores.port import StorePort
 
 TRIES = 50
@@ -157,7 +157,8 @@ def _delete_cut_off(session: StoreSession, row: RunRow) -> bool:
         return False
     with holding(session, row.run) as hold:
         now = hold.row()
-        return _is_cut_off(now) and session.store.delete_run(row.run, fence=hold.fence, revision=now.revision)
+        removals = [Removal(row.run, hold.fence, now.revision)]
+        return _is_cut_off(now) and session.store.delete_runs(removals) == [True]
 
 
 def _overrides(session: StoreSession, row: RunRow, at_seq: int, overrides: Mapping[str, Any]) -> list[Draft]:

@@ -110,9 +110,31 @@ def forget(store: StorePort, lineage: str, run: str) -> None:
         store.delete_record(KIN, record.key, revision=record.revision)
 
 
+def all_noted(store: StorePort) -> dict[str, set[str]]:
+    """The runs of all notes, by the digest of their lineage: for a look at many lineages."""
+    found: dict[str, set[str]] = {}
+    after = ""
+    while page := store.scan_records(KIN, after=after, limit=RECORD_PAGE_MAX):
+        for record in page:
+            digest, sign, run = record.key.partition("@")
+            if digest and sign:
+                found.setdefault(digest, set()).add(run)
+        after = page[-1].key
+    return found
+
+
+def digest_of(lineage: str) -> str:
+    """A lineage in a key: that of an imported run may be any text, and a key has to be short."""
+    return address_of(lineage.encode())[:_DIGITS]
+
+
+def place_of(lineage: str, run: str) -> tuple[str, str]:
+    """Space and key of a run's note."""
+    return KIN, _key(lineage, run)
+
+
 def _key(lineage: str, run: str) -> str:
-    # Hashed: the lineage of an imported run may be any text, and a key has to be short.
-    return f"{address_of(lineage.encode())[:_DIGITS]}@{run}"
+    return f"{digest_of(lineage)}@{run}"
 
 
 def _path(store: StorePort, run: str) -> list[RunRow]:

@@ -21,7 +21,7 @@ from holdfast.engine.journal.journal import read_all
 from holdfast.engine.memory.fact_search import Texts, documents
 from holdfast.engine.memory.index_cache import IndexLost, watched
 from holdfast.engine.memory.remember import current_facts
-from holdfast.engine.memory.unindex import drop_run
+from holdfast.engine.memory.unindex import drop_runs
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.errors import Corrupt, StoreError
 from holdfast.limits import COMPACTED_NOTES_BYTES_MAX, SEARCH_EVENT_CHARS_MAX
@@ -61,12 +61,12 @@ def catch_up(session: StoreSession, index: IndexPort, rows: Iterable[RunRow], *,
         if is_known:
             after = _seq_in(place.removeprefix(_version_of_run(row)), default=row.origin_seq)
         elif place:
-            drop_run(index, row.run)
+            drop_runs(index, [row.run])
         if after < row.head or not is_known:
             found += _index_run(session, index, row, after)
     if are_all:
         for name in noted:
-            drop_run(index, name.removeprefix(run_note("")))
+            drop_runs(index, [name.removeprefix(run_note(""))])
     return found
 
 

@@ -38,7 +38,15 @@ from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.exports import Erased
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.model.store_rows import RUN_SPACES, SETTLEMENTS, BlobInfo, Record, RunRow, inbox_space
+from holdfast.model.store_rows import (
+    RUN_SPACES,
+    SETTLEMENTS,
+    BlobInfo,
+    Record,
+    Removal,
+    RunRow,
+    inbox_space,
+)
 from holdfast.stores.port import StorePort
 
 _ERASING: Final = "erasing"
@@ -122,7 +130,7 @@ def _delete_runs(
         while True:
             row = hold.row(damaged=True)
             size = store.measure(hold.run).events
-            if store.delete_run(hold.run, fence=hold.fence, revision=row.revision):
+            if store.delete_runs([Removal(hold.run, hold.fence, row.revision)]) == [True]:
                 break
             # It was forked meanwhile: that fork gets its copy, too, and may need the same blobs.
             flattened += see_to_forks(session, hold, flatten=flatten, spared=members)

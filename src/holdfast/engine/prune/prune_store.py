@@ -24,15 +24,14 @@ from holdfast.engine.journal.load_view import SPACE, chunk_keys
 from holdfast.engine.lineage import kin
 from holdfast.engine.lineage.dependents import Family, all_rows, families
 from holdfast.engine.lineage.pins import all_kept
-from holdfast.engine.memory.unindex import forget_run
-from holdfast.engine.prune.erase import delete_records, forget_settlements
+from holdfast.engine.prune.erase import forget_settlements
+from holdfast.engine.prune.finished_runs import FinishedRuns, deleted_line
 from holdfast.engine.prune.prune_run import (
     Needs,
     Pruned,
     Pruning,
     batches,
     find_row,
-    of_lineage,
     own_events,
     prune_run,
     reclaimed,
@@ -46,7 +45,7 @@ from holdfast.model.event_fields import blobs_named
 from holdfast.model.events import Event
 from holdfast.model.prune_report import Part, PruneReport, RunPruned
 from holdfast.model.retention import Keep, Retention
-from holdfast.model.store_rows import BlobInfo, RunRow, Status, owner_name
+from holdfast.model.store_rows import BlobInfo, RunRow, RunSize, Status, owner_name
 from holdfast.stores.port import StorePort
 
 _ROWS_AT_ONCE = 50
@@ -87,40 +86,73 @@ class Sweep:
         rows = all_rows(self._store)
         if not self._dry_run:
             kin.note_all(self._store, rows)
-        before = self._size(rows)
+        sizes = {run: self._store.measure(run) for run in rows}
+        before = self._blob_bytes() + sum(size.bytes for size in sizes.values())
+        lineages = families(rows)
+        lines = {line.run: line for line in self._delete(rows, sizes, lineages)}
+        gone = {run for run, line in lines.items() if line.outcome == "deleted"}
+        left = rows if self._dry_run else {run: row for run, row in rows.items() if run not in gone}
+        for family in lineages:
+            kept = Family({run: row for run, row in family.rows.items() if run in left})
+            lines |= {line.run: line for line in self._family(kept, lines, len(left))}
+        report = sorted(lines.values(), key=lambda line: (-rows[line.run].created_at, line.run))
+        count, size = self._sweep(left)
+        if self._dry_run:
+            return self._report(report, before, 0, count, size)
+        self._sweep_snapshots(left)
+        if gone:
+            forget_settlements(self._store)
+        self._reclaimed += reclaimed(self._store)
+        return self._report(report, before, self._size(all_rows(self._store)), count, size)
+
+    def _delete(
+        self, rows: Mapping[str, RunRow], sizes: Mapping[str, RunSize], lineages: Sequence[Family]
+    ) -> Iterator[RunPruned]:
+        """Delete the finished runs beyond the policy, of lineages that can be read."""
         policy = self._policy
         # A run declares how its own records go. When it goes itself is for the person who prunes to say.
         keep = policy.finished if isinstance(policy, Retention) else policy.get("finished", Keep())
-        doomed = {row.run for row in _deletable(self._store, rows, keep, self._began_at)}
-        lines = [line for family in families(rows) for line in self._family(family, doomed, len(rows))]
-        lines.sort(key=lambda line: (-rows[line.run].created_at, line.run))
-        count, size = self._sweep(rows)
+        doomed = {row.run for row in _deletable(self._store, rows, keep, self._began_at, sizes)}
+        going: list[tuple[RunRow, Family]] = []
+        for family in lineages:
+            if any(row.damage for row in family.rows.values()):
+                continue
+            for row in (row for row in _newest_first(family) if row.run in doomed):
+                held = self._holder(row)
+                if held:
+                    yield RunPruned(row.run, "skipped", held)
+                else:
+                    going.append((row, family))
         if self._dry_run:
-            return self._report(lines, before, 0, count, size)
-        self._sweep_snapshots(rows)
-        if any(line.outcome == "deleted" for line in lines):
-            forget_settlements(self._store)
-        self._reclaimed += reclaimed(self._store)
-        return self._report(lines, before, self._size(all_rows(self._store)), count, size)
+            yield from (deleted_line(row.run, sizes[row.run]) for row, _ in going)
+        else:
+            needs = partial(self._needs, runs=len(rows))
+            yield from FinishedRuns(self._session, sizes, needs, self._began_at).delete(going)
 
-    def _family(self, family: Family, doomed: set[str], runs: int) -> Iterator[RunPruned]:
-        """Prune the runs of one lineage, newest first.
+    def _needs(self, family: Family, *, runs: int) -> Needs:
+        return Needs(self._store, family, self._find if _is_wide(family, runs) else None)
+
+    def _family(self, family: Family, done: Mapping[str, RunPruned], runs: int) -> Iterator[RunPruned]:
+        """Prune the runs of one lineage, newest first, except those that are ``done``.
 
         With a damaged one among them, all stay: it may need any of them.
         """
-        needs = Needs(self._store, family, self._find if _is_wide(family, runs) else None)
+        needs = self._needs(family, runs=runs)
         damaged = next((row for row in family.rows.values() if row.damage), None)
-        for row in sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run)):
+        for row in _newest_first(family):
             self._after = None
+            line = done.get(row.run)
             if damaged is not None:
                 line = RunPruned(row.run, "skipped", _beside(row, damaged))
-            else:
-                line = self._delete(row, needs) if row.run in doomed else self._prune(row, needs)
+            elif line is None:
+                line = self._prune(row, needs)
+            elif line.outcome == "deleted":  # it would be
+                self._after = ()
             if self._dry_run:
                 own = partial(_marked, self._store, row) if row.damage else partial(needs.walk.own, row.run)
                 self._marks.add(row.run, self._after, own)
-            elif line.outcome in {"pruned", "deleted"}:
-                needs.forget(row.run, is_gone=line.outcome == "deleted")
+            elif line.outcome == "pruned":
+                needs.forget(row.run, is_gone=False)
             yield line
 
     def _find(self, run: str) -> Family:
@@ -176,53 +208,9 @@ class Sweep:
             return ""
         return f"held by {owner_name(row.lease.owner)}, which prunes it as it goes on"
 
-    # -- finished runs ---------------------------------------------------------------------------------------
-
-    def _delete(self, row: RunRow, needs: Needs) -> RunPruned:
-        held = self._holder(row)
-        if held:
-            return RunPruned(row.run, "skipped", held)
-        size = self._store.measure(row.run)
-        if self._dry_run:
-            self._after = ()
-        else:
-            try:
-                with as_damage(self._store, row.run):
-                    is_deleted = self._delete_held(row, needs)
-            except (Corrupt, RunHeld) as refused:
-                return RunPruned(row.run, "skipped", str(refused))
-            if not is_deleted:
-                return RunPruned(row.run, "kept", "it changed while it was to be deleted")
-        gone = Part("events", size.events, size.bytes, "finished, and beyond the policy")
-        return RunPruned(row.run, "deleted", "finished, and beyond the policy", (gone,), (), size.bytes)
-
-    def _delete_held(self, row: RunRow, needs: Needs) -> bool:
-        store, run = self._store, row.run
-        with holding(self._session, run) as hold:
-            now = hold.row()
-            if now.head != row.head or now.status != Status.FINISHED:
-                return False
-            packs = of_lineage(store, own_events(store, now))
-            needs.renew(run)
-            family, lineage = needs.walk.family, kin.lineage_name(store, run)
-            has_others = len(family.rows) > 1
-            if family.is_whole:  # before the delete, because another run may turn out to be unreadable
-                packs -= needs.of_others(run, packs)
-            if not store.delete_run(run, fence=hold.fence, revision=now.revision):
-                return False
-        delete_records(store, run)
-        forget_run(store, run)
-        kin.forget(store, lineage, run)
-        if family.is_whole:
-            for batch in batches(sorted(packs)):
-                store.delete_blobs(
-                    batch, untouched_since=self._began_at - (BLOB_GRACE_S if has_others else 0.0)
-                )
-        return True
-
     # -- unreferenced blobs ----------------------------------------------------------------------------------
 
-    def _sweep(self, rows: dict[str, RunRow]) -> tuple[int, int]:
+    def _sweep(self, rows: Mapping[str, RunRow]) -> tuple[int, int]:
         # An import puts its blobs before the events that refer to them, and may outlast the grace time.
         if any(row.status == Status.IMPORTING for row in rows.values()):
             self._notes.append("contents are left as they are, since a run is not whole yet")
@@ -273,7 +261,10 @@ class Sweep:
             after = page[-1].key
 
     def _size(self, runs: Iterable[str]) -> int:
-        return sum(self._store.measure(run).bytes for run in runs) + sum(blob.size for blob in self._blobs())
+        return sum(self._store.measure(run).bytes for run in runs) + self._blob_bytes()
+
+    def _blob_bytes(self) -> int:
+        return sum(blob.size for blob in self._blobs())
 
 
 class _Marks:
@@ -328,15 +319,20 @@ def _line(pruned: Pruned) -> RunPruned:
     return RunPruned(plan.run, "pruned" if goes else "kept", "", goes, plan.stays, freed)
 
 
-def _deletable(store: StorePort, rows: dict[str, RunRow], keep: Keep, now: float) -> list[RunRow]:
+def _newest_first(family: Family) -> list[RunRow]:
+    return sorted(family.rows.values(), key=lambda row: (-row.created_at, row.run))
+
+
+def _deletable(
+    store: StorePort, rows: Mapping[str, RunRow], keep: Keep, now: float, measured: Mapping[str, RunSize]
+) -> list[RunRow]:
     """The finished runs beyond the policy that have no fork, no pin or label, and no parent that stays."""
     if keep == Keep():
         return []
     finished = [row for row in rows.values() if row.status == Status.FINISHED and row.head and not row.damage]
     ends = {row.run: _ended_at(store, row) for row in finished}
-    sizes = {row.run: store.measure(row.run).bytes for row in finished}
     finished.sort(key=lambda row: ends[row.run])
-    kept = within([(ends[r.run], sizes[r.run]) for r in finished], keep, now)
+    kept = within([(ends[row.run], measured[row.run].bytes) for row in finished], keep, now)
     origins = {row.origin for row in rows.values()}
     for row in rows.values():  # forks that may still borrow a child need it as they need their origin
         if not row.damage:

@@ -6,7 +6,6 @@ reference is known here; the next prune deletes what this module does not find.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.core.state.assemble import packs_of
@@ -41,11 +40,25 @@ def references_with(fetch: Fetch, events: Iterable[Event]) -> set[str]:
         if part is not None and part in (parts := _parts_of(event)):
             roots.append(parts[part])
 
-    @lru_cache(_PACKS_KEPT)
-    def kept(address: str) -> Sequence[bytes]:
-        return fetch((address,))[address]
+    return found | packs_of(roots, _kept(fetch))
 
-    return found | packs_of(roots, lambda addresses: {address: kept(address) for address in addresses})
+
+def _kept(fetch: Fetch) -> Fetch:
+    """The same, with the packs that were asked for last in memory."""
+    kept: dict[str, Sequence[bytes]] = {}
+
+    def fetched(addresses: Sequence[str]) -> dict[str, Sequence[bytes]]:
+        missing = [address for address in addresses if address not in kept]
+        found = {
+            **(fetch(missing) if missing else {}),
+            **{one: kept.pop(one) for one in [*kept] if one in addresses},
+        }
+        kept.update(found)
+        for address in [*kept][:-_PACKS_KEPT]:
+            del kept[address]
+        return found
+
+    return fetched
 
 
 def refers(event: Event) -> bool:

@@ -32,7 +32,7 @@ from holdfast.limits import CHAIN_WAIT_S
 from holdfast.model.event_fields import fields_of, rewritten
 from holdfast.model.events import CHAINED, PENDING, Event
 from holdfast.model.retention import Keep, Retention
-from holdfast.model.store_rows import RunRow
+from holdfast.model.store_rows import Removal, RunRow
 
 LATEST = Retention(reasoning=Keep(), chunks=Keep(), checkpoints=Keep(last=0), compact_events=None)
 """Keeps the latest checkpoint of each chain, and the checkpoints that it needs."""
@@ -68,7 +68,7 @@ def delete(session: StoreSession, run: str) -> None:
             row = held.row()
             doomed, lineage = _only_here(session, row), kin.lineage_name(store, run)
             # The store refuses if the run was forked meanwhile; the next round flattens that fork, too.
-            if store.delete_run(run, fence=held.fence, revision=row.revision):
+            if store.delete_runs([Removal(run, held.fence, row.revision)]) == [True]:
                 break
     delete_records(store, run)
     kin.forget(store, lineage, run)

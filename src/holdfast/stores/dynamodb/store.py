@@ -22,6 +22,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
 )
@@ -99,8 +100,10 @@ class DynamoStore:
         bounds.check_run_body(run, body)
         return swap_run(self._table, run, revision, status, body)
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        return remove.delete_run(self._table, run, fence, revision)
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        bounds.check_removals(removals)
+        self._table.check()
+        return [remove.delete_run(self._table, removal) for removal in removals]
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from holdfast.model.store_rows import (
     Liveness,
     Record,
     Refusal,
+    Removal,
     RunRow,
     RunSize,
     inbox_space,
@@ -129,9 +130,15 @@ class EncryptedStore:
         sealed = seal_row(self._keys, owner.key, row._replace(body=body), revision + 1)
         return self.inner.swap_run(run, revision=revision, status=status, body=sealed)
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        self._owners.forget(run)
-        return self.inner.delete_run(run, fence=fence, revision=revision)
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        bounds.check_removals(removals)
+        for removal in removals:
+            self._owners.forget(removal.run)
+        return self.inner.delete_runs([self._with_stored_keys(removal) for removal in removals])
+
+    def _with_stored_keys(self, removal: Removal) -> Removal:
+        stored = self._records.stored_key
+        return removal._replace(records=tuple((space, stored(space, key)) for space, key in removal.records))
 
     # -- events ----------------------------------------------------------------------------------------------
 

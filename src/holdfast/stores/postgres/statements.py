@@ -61,6 +61,22 @@ DELETE_SPACE: Final = _bound(shared.DELETE_SPACE)
 LOCK_FENCES: Final = f"{META} FOR UPDATE"
 SET_FENCES: Final = _bound(shared.SET_FENCES)
 
+LOCK_TO_DELETE: Final = (
+    "SELECT run, id, fence, revision FROM runs WHERE run = ANY(%s::text[]) ORDER BY id FOR UPDATE"
+)
+# Each fork that is among them by its name, and all others as one: a run may have any number.
+FORKS_OF_RUNS: Final = (
+    "SELECT DISTINCT origin, CASE WHEN run = ANY(%(runs)s::text[]) THEN run END FROM runs "
+    "WHERE origin = ANY(%(runs)s::text[])"
+)
+FORGET_RUNS: Final = "DELETE FROM runs WHERE id = ANY(%s::bigint[])"
+DELETE_EVENTS_OF_RUNS: Final = "DELETE FROM events WHERE run = ANY(%s::bigint[])"
+DELETE_SPACES: Final = "DELETE FROM records WHERE space = ANY(%s::text[])"
+DELETE_RECORDS: Final = (
+    "DELETE FROM records r USING unnest(%s::text[], %s::text[]) AS gone (space, key) "
+    "WHERE r.space = gone.space AND r.key = gone.key"
+)
+
 # -- events --------------------------------------------------------------------------------------------------
 
 # Appends are in ``wire.append_statements``.
@@ -174,6 +190,8 @@ UNWANT: Final = (
     "DELETE FROM waiting WHERE run IN (SELECT run FROM waiting WHERE until < now() FOR UPDATE SKIP LOCKED)"
 )
 NOTIFY: Final = "SELECT pg_notify(current_schema(), run) FROM waiting WHERE run = %s"
+
+NOTIFY_ALL: Final = "SELECT pg_notify(current_schema(), run) FROM waiting WHERE run = ANY(%s::text[])"
 
 # -- the rest ------------------------------------------------------------------------------------------------
 

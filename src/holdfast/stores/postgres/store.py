@@ -23,6 +23,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
     inbox_space,
@@ -36,6 +37,7 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.connections import Database
 from holdfast.stores.postgres.doctor import examined
 from holdfast.stores.postgres.errors import is_damage
+from holdfast.stores.postgres.remove import deleted
 from holdfast.stores.postgres.search.create import drop_index, is_made
 from holdfast.stores.postgres.search.index import PostgresIndex, find_index
 from holdfast.stores.postgres.vacuum import reclaimed
@@ -138,17 +140,11 @@ class PostgresStore:
 
         return self._guarded(swap)
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
-        def delete(connection: Connection) -> None:
-            raise_fences(connection, fence, self.url)
-            number, _, _ = _found(connection, sql.FIND_GUARDED, (run, fence, revision))
-            _refuse_if(connection.execute(sql.HAS_FORKS, (run,)).fetchone() is not None)
-            connection.execute(sql.FORGET_RUN, (number,))
-            connection.execute(sql.DELETE_EVENTS, (number,))
-            connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
-            connection.execute(sql.NOTIFY, (run,))
-
-        return self._guarded(delete)
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        bounds.check_removals(removals)
+        answers = self._database.write(lambda c: deleted(c, removals, self.url), synced=True)
+        self._waiting.wake_here()
+        return answers
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -226,7 +222,7 @@ class PostgresStore:
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
             connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            raise_fences(connection, other_fence, self.url)
+            raise_fences(connection, other_fence + 1, self.url)
             connection.execute(sql.NOTIFY, (of,))
 
         return self._guarded(adopt)

@@ -19,7 +19,7 @@ does not count then either.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -126,11 +126,10 @@ class Heads:
 
     def erase_notes(self) -> None:
         """Write zeros over the notes of all runs: a name may have in it what was erased. StoreError."""
+        slots = range(FIRST, self._owners.size, _SLOT_BYTES)
+        ends = ((at, self._owners.read(_SLOT_BYTES, at).find(_END, _NAME_AT)) for at in slots)
         try:
-            for offset in range(FIRST, self._owners.size, _SLOT_BYTES):
-                end = self._owners.read(_SLOT_BYTES, offset).find(_END, _NAME_AT)
-                if end >= 0:
-                    self._owners.erase(_SLOT_BYTES - end, offset + end)
+            self._owners.erase((_SLOT_BYTES - end, at + end) for at, end in ends if end >= 0)
         except OSError as error:
             raise translated_os(error, self._database) from error
 
@@ -151,14 +150,16 @@ class Heads:
             self._owners.write((bytes(_RUN_AT) + name).ljust(_SLOT_BYTES, _END), offset)
         self._places[run] = (offset, digest(birth), crc32(run_digest), _RUN_AT + len(name))
 
-    def clear(self, number: int, run: str) -> None:
-        """Free the slot of the run whose row has this number, so that the run is not missed any more.
+    def clear(self, gone: Iterable[tuple[int, str]]) -> None:
+        """Free the slots of runs whose rows have these numbers, so that the runs are not missed any more.
 
-        Called before the row is deleted: no kill may leave a slot without its row. Synced. StoreError.
+        Called before the rows are deleted: no kill may leave a slot without its row. One sync. StoreError.
         """
-        self._places.pop(run, None)
+        numbered = list(gone)
+        for _, run in numbered:
+            self._places.pop(run, None)
         try:
-            self._owners.erase(_SLOT_BYTES, _offset(number))
+            self._owners.erase([(_SLOT_BYTES, _offset(number)) for number, _ in numbered])
         except OSError as error:
             raise translated_os(error, self._database) from error
 
@@ -175,10 +176,13 @@ class Heads:
         found = _find_row(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
         number, birth, head = found
+        self._check_reaches(number, run, birth, head, store)
+        self.learn(run, number, birth)
+
+    def _check_reaches(self, number: int, run: str, birth: str, head: int, store: str) -> None:
         known = self.find(number, run)
         if known is not None and known.misses(birth, head):
             raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=head)
-        self.learn(run, number, birth)
 
     def check_new(self, run: str, store: str) -> None:
         """Refuse a new run under the id of an acknowledged one whose row is gone: AcknowledgedLost."""
@@ -194,13 +198,24 @@ class Heads:
             return False
         return True
 
+    def is_cut(self, connection: apsw.Connection, run: str, store: str) -> bool:
+        """Whether ``check`` would refuse this run, which exists; it is named in the log then."""
+        found = _find_row(connection, run)
+        try:
+            if found is not None:
+                self._check_reaches(found[0], run, *found[1:], store)
+        except AcknowledgedLost as lost:
+            warn(f"{lost}; it is not deleted")
+            return True
+        return False
+
     def accept_loss(self, connection: apsw.Connection, run: str) -> int:
         """See ``StorePort.accept_loss``."""
         _, birth, head = _find_row(connection, run) or (0, "", 0)
         missed = 0
         for number, known in list(self._named(run)):
             if known.misses(birth, head):
-                self.clear(number, run)
+                self.clear([(number, run)])
                 missed = max(missed, known.seq - head, 1)
         return missed
 

@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.statements import (
     APPEND_EVENT,
     APPEND_EVENTS,
     APPEND_WITH_BLOB,
-    CONSUME_LETTER,
+    FORGET_RECORD,
     HAS_BLOB,
     HEAD_AND_LEASE,
     NUMBER_OF_RUN,
@@ -218,7 +218,7 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
     if item.blobs:
         keep_blobs(connection, item.blobs, item.events[0].at)
     for letter in item.consumed:
-        connection.execute(CONSUME_LETTER, (inbox_space(item.run), letter))
+        connection.execute(FORGET_RECORD, (inbox_space(item.run), letter))
     if item.status is not None:
         connection.execute(SET_STATUS, (item.status, status_crc(item.run, item.status), item.run))
     return Appended(head)

@@ -229,7 +229,7 @@ ADD_RECORD: Final = shared.ADD_RECORD
 SWAP_RECORD: Final = shared.SWAP_RECORD
 REPLACE_RECORD: Final = shared.REPLACE_RECORD
 DELETE_RECORD: Final = shared.DELETE_RECORD
-CONSUME_LETTER: Final = "DELETE FROM records WHERE space = ? AND key = ?"
+FORGET_RECORD: Final = "DELETE FROM records WHERE space = ? AND key = ?"
 SCAN_RECORDS: Final = (
     "SELECT CAST(key AS BLOB), revision, body, crc FROM records "
     "WHERE space = ?1 AND key > CAST(?2 AS TEXT) AND key >= ?3 AND (?4 IS NULL OR key < ?4) ORDER BY key "

@@ -28,6 +28,7 @@ from holdfast.model.store_rows import (
     Lease,
     Liveness,
     Record,
+    Removal,
     RunRow,
     RunSize,
     inbox_space,
@@ -36,7 +37,7 @@ from holdfast.stores import bounds, row_checksums
 from holdfast.stores.row_checksums import as_bytes, as_text, judged_row, raw_run_row
 from holdfast.stores.sqlite import statements as sql
 from holdfast.stores.sqlite.append import Appender, keep_blobs, missing
-from holdfast.stores.sqlite.checked_rows import find_record, find_row, raise_fences, stored_fences
+from holdfast.stores.sqlite.checked_rows import deleted, find_record, find_row, raise_fences, stored_fences
 from holdfast.stores.sqlite.create import ensure_store
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.errors import translated, translated_os
@@ -153,19 +154,10 @@ class SqliteStore:
             connection.execute(sql.SWAP_RUN, (status, of_status, body, crc, run, revision))
             return connection.changes() == 1
 
-    def delete_run(self, run: str, *, fence: int, revision: int) -> bool:
+    def delete_runs(self, removals: Sequence[Removal]) -> list[bool]:
+        bounds.check_removals(removals)
         with self._database.write(synced=True) as connection:
-            number = connection.execute(sql.FIND_GUARDED, (run, fence, revision)).get
-            if number is None:
-                return False
-            connection.execute(sql.DELETE_RUN, (number, run))
-            if not connection.changes():
-                return False
-            connection.execute(sql.DELETE_EVENTS, (number,))
-            self._database.heads.clear(number, run)
-            connection.execute(sql.DELETE_SPACE, (inbox_space(run),))
-            raise_fences(connection, fence, self.url)
-            return True
+            return deleted(connection, self._database.heads, removals, self.url)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -242,11 +234,10 @@ class SqliteStore:
             connection.execute(sql.FORGET_RUN, (number,))
             kept = (row.run, row.birth, row.created_at, row.status, row.body, row.revision, *row.lease)
             connection.execute(sql.TAKE_PLACE, (*kept, row.agent, row.due_at, *sums, other))
-            self._database.heads.clear(number, run)
-            self._database.heads.clear(other, of)
+            self._database.heads.clear([(number, run), (other, of)])
             self._database.heads.learn(run, other, row.birth)
             connection.execute(sql.DELETE_SPACE, (inbox_space(of),))
-            raise_fences(connection, other_fence, self.url)
+            raise_fences(connection, other_fence + 1, self.url)
             return True
 
     @reread

@@ -1,11 +1,11 @@
 """Builders of the nouns that the rules store, with correct checksums and plain contents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any
 
 from holdfast.model.events import Event, checksum
-from holdfast.model.store_rows import Append, Appended, RunRow
+from holdfast.model.store_rows import Append, Appended, Removal, RunRow
 from holdfast.stores.port import StorePort
 
 AT = 1_700_000_000.25
@@ -49,6 +49,14 @@ def held(store: StorePort, run: str = "r", **fields: Any) -> int:
     grant = store.acquire(run, at=AT, lease_s=30.0)
     assert grant.granted
     return grant.lease.fence
+
+
+def delete_run(
+    store: StorePort, run: str, *, fence: int, revision: int, records: Sequence[tuple[str, str]] = ()
+) -> bool:
+    """Delete one run; whether it is gone."""
+    (is_gone,) = store.delete_runs([Removal(run, fence, revision, tuple(records))])
+    return is_gone
 
 
 def revision_of(store: StorePort, run: str) -> int:

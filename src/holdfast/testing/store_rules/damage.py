@@ -6,7 +6,7 @@ from holdfast.errors import Corrupt
 from holdfast.model.events import Event, anchor, first_link, link
 from holdfast.model.store_rows import Append, Record
 from holdfast.stores.port import StorePort
-from holdfast.testing.store_rules.builders import AT, a_run, an_event, append, held, revision_of
+from holdfast.testing.store_rules.builders import AT, a_run, an_event, append, delete_run, held, revision_of
 
 
 class DamageRules:
@@ -114,7 +114,7 @@ class DamageRules:
         store.call_up("r", at=AT + 2)
         assert store.create_run(a_run("f", origin="r", origin_seq=1), origin_revision=revision_of(store, "r"))
         store.acquire("r", at=AT, lease_s=30.0)
-        store.delete_run("f", fence=0, revision=1)
+        delete_run(store, "f", fence=0, revision=1)
         assert [row.damage for row in store.list_runs(limit=9)] == [""]
         assert [finding for finding in store.examine() if finding.verdict == "failure"] == []
 

@@ -13,6 +13,7 @@ from holdfast.testing.store_rules.builders import (
     an_append,
     an_event,
     append,
+    delete_run,
     held,
     revision_of,
 )
@@ -177,8 +178,8 @@ class EventRules:
         fork = a_run("s", origin="r", origin_seq=3)
         assert store.create_run(fork, origin_revision=revision_of(store, "r"))
         assert store.find_call_note("s") is None
-        assert store.delete_run("s", fence=0, revision=revision_of(store, "s"))
-        assert store.delete_run("r", fence=fence, revision=revision_of(store, "r"))
+        assert delete_run(store, "s", fence=0, revision=revision_of(store, "s"))
+        assert delete_run(store, "r", fence=fence, revision=revision_of(store, "r"))
         assert store.find_call_note("r") is None
         again = held(store, birth="another")
         append(store, an_append("r", again, 0, 3))

@@ -135,9 +135,15 @@ class IndexRules:
         index.put(FACTS, [], notes={"facts:whole": "yes"})
         assert index.get_notes("events:") == {"events:r": "4", "events:q": "1"}
         assert len(index.get_notes()) == 3
-        index.drop_under(EVENTS, "r\x1f", note="events:r")
+        index.drop_under(EVENTS, "r\x1f", notes=["events:r"])
         assert index.get_notes("events:") == {"events:q": "1"}
         assert index.count(EVENTS) == 0
+        gone = [_document("\x1fsky")._replace(key=f"{run}\x1f0001") for run in ("s", "t", "u")]
+        index.put(EVENTS, gone, notes={"events:s": "1", "events:t": "1", "events:u": "1"})
+        index.drop_under(EVENTS, "s\x1f", "u\x1f", notes=["events:s", "events:u"])
+        assert index.get_notes("events:") == {"events:q": "1", "events:t": "1"}
+        assert index.count(EVENTS) == 1
+        index.drop_under(EVENTS, "t\x1f", notes=["events:t"])
         index.clear(FACTS)
         assert (index.count(FACTS), index.get_notes()) == (0, {"events:q": "1"})
         assert index.find_words(FACTS, Query(("sky",)), EVERYWHERE, limit=9) == []

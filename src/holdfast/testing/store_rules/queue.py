@@ -7,6 +7,7 @@ from holdfast.testing.store_rules.builders import (
     a_run,
     an_append,
     append,
+    delete_run,
     held,
     in_threads,
     revision_of,
@@ -162,7 +163,7 @@ class QueueRules:
     def test_a_deleted_run_is_not_claimed(self, store: StorePort) -> None:
         """Nor a new one of its name, unless that is due itself."""
         queued(store, "r")
-        assert store.delete_run("r", fence=0, revision=revision_of(store, "r"))
+        assert delete_run(store, "r", fence=0, revision=revision_of(store, "r"))
         assert claim(store) == []
         queued(store, "r", None)
         assert claim(store) == []

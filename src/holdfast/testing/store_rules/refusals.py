@@ -6,7 +6,7 @@ from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.store_rows import Append, Appended, Blob, Refusal, inbox_space
 from holdfast.stores.port import StorePort
-from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, held
+from holdfast.testing.store_rules.builders import AT, an_append, an_event, append, delete_run, held
 
 
 class RefusalRules:
@@ -132,7 +132,7 @@ class RefusalRules:
         assert gone is not None
         grant = other.acquire("taken", at=AT, lease_s=30.0, over=found.lease)
         append(other, an_append("moved", fences["moved"], count))
-        assert other.delete_run("gone", fence=fences["gone"], revision=gone.revision)
+        assert delete_run(other, "gone", fence=fences["gone"], revision=gone.revision)
         held(other, "new"), held(other, "gone")
         outcomes = store.append([an_append(run, fence, count, count) for run, fence in fences.items()])
         reasons = [outcome.reason if isinstance(outcome, Refusal) else outcome.head for outcome in outcomes]

@@ -7,7 +7,7 @@ import pytest
 from holdfast import limits
 from holdfast.errors import TooLarge
 from holdfast.model.events import Event, Kind
-from holdfast.model.store_rows import Blob, Lease, RunSize, inbox_space
+from holdfast.model.store_rows import Blob, Lease, Removal, RunSize, inbox_space
 from holdfast.stores.port import StorePort
 from holdfast.testing.store_rules.builders import (
     AT,
@@ -15,6 +15,7 @@ from holdfast.testing.store_rules.builders import (
     an_append,
     an_event,
     append,
+    delete_run,
     held,
     in_threads,
     revision_of,
@@ -41,7 +42,7 @@ def replace(store: StorePort, fence: int, after_seq: int, upto_seq: int, **field
 
 
 class RemovalRules:
-    """What forks, ``delete_run``, ``replace_events``, ``adopt_events`` and ``measure`` promise."""
+    """What forks, ``delete_runs``, ``replace_events``, ``adopt_events`` and ``measure`` promise."""
 
     # -- forks -----------------------------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class RemovalRules:
                     a_run(f"{run}/f", origin=run, origin_seq=0), origin_revision=1
                 ):
                     done.append("fork")
-                if not number and store.delete_run(run, fence=fence, revision=1):
+                if not number and delete_run(store, run, fence=fence, revision=1):
                     done.append("removal")
 
             in_threads(2, act)
@@ -105,7 +106,7 @@ class RemovalRules:
             fence = held(store, run)
             append(store, an_append(run, fence, 0, 3, blobs=(Blob(A, b"a"),)))
             store.put_record(inbox_space(run), "l", b"letter", revision=0)
-        assert store.delete_run("r", fence=1, revision=1)
+        assert delete_run(store, "r", fence=1, revision=1)
         assert store.find_run("r") is None
         assert [row.run for row in store.list_runs(limit=9)] == ["r2"]
         assert store.read_events("r", limit=9) == []
@@ -113,12 +114,12 @@ class RemovalRules:
         assert len(store.read_events("r2", limit=9)) == 3
         assert store.get_record(inbox_space("r2"), "l") is not None
         assert store.get_blobs([A]) == {A: b"a"}
-        assert not store.delete_run("r", fence=1, revision=1)
+        assert not delete_run(store, "r", fence=1, revision=1)
 
     def test_a_deleted_fork_is_not_listed_any_more(self, store: StorePort) -> None:
         """And its origin's other forks are. A new run of its name that is no fork is not taken for one."""
         fences = {fork: held(store, fork, origin="r", origin_seq=1) for fork in ("a", "b")}
-        assert store.delete_run("a", fence=fences["a"], revision=1)
+        assert delete_run(store, "a", fence=fences["a"], revision=1)
         assert [row.run for row in store.list_forks("r", limit=9)] == ["b"]
         assert store.create_run(a_run("a"))
         assert [row.run for row in store.list_forks("r", limit=9)] == ["b"]
@@ -132,7 +133,7 @@ class RemovalRules:
         append(store, an_append("r", fence, 0, 2))
         store.put_record(inbox_space("r"), "l", b"letter", revision=0)
         before = store.find_run("r")
-        assert not store.delete_run("r", fence=fence + fence_off, revision=1 + revision_off)
+        assert not delete_run(store, "r", fence=fence + fence_off, revision=1 + revision_off)
         assert store.find_run("r") == before
         assert len(store.read_events("r", limit=9)) == 2
         assert store.get_record(inbox_space("r"), "l") is not None
@@ -143,20 +144,98 @@ class RemovalRules:
         append(store, an_append("r", fence, 0, 2))
         fork_fence = held(store, "f", origin="r", origin_seq=1)
         revision = revision_of(store, "r")
-        assert not store.delete_run("r", fence=fence, revision=revision)
+        assert not delete_run(store, "r", fence=fence, revision=revision)
         assert len(store.read_events("r", limit=9)) == 2
-        assert store.delete_run("f", fence=fork_fence, revision=1)
-        assert store.delete_run("r", fence=fence, revision=revision)
+        assert delete_run(store, "f", fence=fork_fence, revision=1)
+        assert delete_run(store, "r", fence=fence, revision=revision)
+
+    def test_a_run_that_is_kept_does_not_keep_the_others(self, store: StorePort, other: StorePort) -> None:
+        """An answer for each, in order; what is named for a run that stays, stays."""
+        for run in ("a", "b", "c", "d"):
+            append(store, an_append(run, held(store, run), 0, 2))
+            store.put_record("trusts", f"{run}@x", b"label", revision=0)
+            store.put_record("trusts", f"{run}@y", b"label", revision=0)
+        held(store, "e", origin="c", origin_seq=1)
+        removals = [
+            Removal("a", 1, 1, (("trusts", "a@x"),)),
+            Removal("nobody", 1, 1),
+            Removal("b", 1, 2, (("trusts", "b@x"),)),
+            Removal("c", 1, revision_of(store, "c"), (("trusts", "c@x"),)),
+            Removal("d", 1, 1, (("trusts", "d@x"), ("trusts", "d@y"), ("trusts", "d@z"))),
+        ]
+        assert store.delete_runs(removals) == [True, False, False, False, True]
+        assert {row.run for row in other.list_runs(limit=9)} == {"b", "c", "e"}
+        left = sorted(record.key for record in other.scan_records("trusts", limit=9))
+        assert left == ["a@y", "b@x", "b@y", "c@x", "c@y"]
+        assert [len(other.read_events(run, limit=9)) for run in "abcd"] == [0, 2, 2, 0]
+        assert store.delete_runs([]) == []
+
+    def test_each_is_judged_as_if_those_before_it_were_gone(self, store: StorePort) -> None:
+        """A fork before its origin, and one run named twice."""
+        held(store, "r")
+        for run in ("f", "g"):
+            held(store, run, origin="r", origin_seq=0)
+        revision = revision_of(store, "r")
+        f, g, r = Removal("f", 1, 1), Removal("g", 1, 1), Removal("r", 1, revision)
+        assert store.delete_runs([f, r]) == [True, False]
+        assert store.delete_runs([r, g, g, r]) == [False, True, False, True]
+        assert store.list_runs(limit=9) == []
+
+    def test_of_two_that_delete_the_same_runs_each_run_has_one(
+        self, store: StorePort, other: StorePort
+    ) -> None:
+        """And neither is stopped by the other, in whatever order each names them."""
+        removals = [Removal(f"r{number}", held(store, f"r{number}"), 1) for number in range(12)]
+        answers: dict[int, list[bool]] = {}
+
+        def act(number: int) -> None:
+            if number:
+                answers[1] = other.delete_runs(removals[::-1])[::-1]
+            else:
+                answers[0] = store.delete_runs(removals)
+
+        in_threads(2, act)
+        assert [sum(pair) for pair in zip(answers[0], answers[1], strict=True)] == [1] * 12
+        assert store.list_runs(limit=20) == []
+
+    def test_a_run_needs_no_lease_to_go(self, store: StorePort, other: StorePort) -> None:
+        """Not one that was never held; and one that is taken after it was looked at stays."""
+        for run in ("a", "b"):
+            store.create_run(a_run(run))
+        rows = [store.find_run(run) for run in ("a", "b")]
+        assert other.acquire("b", at=AT, lease_s=30.0).granted
+        removals = [Removal(row.run, row.lease.fence, row.revision) for row in rows if row]
+        assert store.delete_runs(removals) == [True, False]
+
+    def test_the_runs_and_records_of_one_call_are_bounded(self, store: StorePort) -> None:
+        """One too many is refused with nothing deleted; as many as may be are deleted."""
+        runs = [f"r{number}" for number in range(limits.REMOVALS_MAX + 1)]
+        for run in runs:
+            store.create_run(a_run(run))
+        removals = [Removal(run, 0, 1) for run in runs]
+        with pytest.raises(TooLarge):
+            store.delete_runs(removals)
+        many = tuple(("labels", str(number)) for number in range(limits.REMOVED_RECORDS_MAX + 1))
+        with pytest.raises(TooLarge):
+            store.delete_runs([Removal("r0", 0, 1, many)])
+        assert len(store.list_runs(limit=limits.RUN_PAGE_MAX)) == len(runs)
+        for _, key in many[:9]:
+            store.put_record("labels", key, b"", revision=0)
+        assert store.delete_runs([Removal("r0", 0, 1, many[1:])]) == [True]
+        assert [record.key for record in store.scan_records("labels", limit=99)] == ["0"]
+        assert store.delete_runs(removals[1:]) == [True] * limits.REMOVALS_MAX
 
     def test_a_late_writer_to_a_deleted_run_stays_fenced_off(self, store: StorePort) -> None:
         """Also when there is a new run of that name, with as many events."""
         fence = held(store)
         append(store, an_append("r", fence, 0))
-        assert store.delete_run("r", fence=fence, revision=1)
+        assert delete_run(store, "r", fence=fence, revision=1)
         assert store.create_run(a_run("r"))
         found = store.find_run("r")
         assert found is not None
         assert found == a_run("r", lease=Lease(found.lease.fence))
+        assert found.lease.fence > fence
+        assert store.delete_runs([Removal("r", fence, found.revision)]) == [False]
         grant = store.acquire("r", at=AT, lease_s=30.0)
         assert grant.lease.fence > fence
         append(store, an_append("r", grant.lease.fence, 0))
@@ -311,7 +390,7 @@ class RemovalRules:
         assert {found.run for found in store.list_runs(limit=9)} == {"o", "r", "f"}
         assert store.list_forks("o", limit=9) == []
         assert [found.run for found in store.list_forks("r", limit=9)] == ["f"]
-        assert store.delete_run("o", fence=1, revision=revision_of(store, "o")), (
+        assert delete_run(store, "o", fence=1, revision=revision_of(store, "o")), (
             "nothing depends on it any more"
         )
         assert store.create_run(a_run("copy"))

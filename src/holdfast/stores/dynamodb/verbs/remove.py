@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from holdfast.model.events import Event
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.model.store_rows import Blob, inbox_space
+from holdfast.model.store_rows import Blob, Removal, inbox_space
 from holdfast.stores.dynamodb.table.actions import Action, check, delete, put, update
 from holdfast.stores.dynamodb.table.keys import (
     fork_key,
@@ -44,13 +44,18 @@ from holdfast.stores.row_checksums import adopted, run_crc, sound
 
 _LETTERS_MAX: Final = 30
 """This many fit into the transaction that deletes the run, each with a marker if needed."""
+_OF_A_RECORD: Final = ("pk", "sk", "stage")
 _OVERWRITTEN_LONG_MAX: Final = 8
 """Room for the markers of long events that are overwritten: one append has at most three."""
 _SAME: Final = f"{STANDS} AND #edition = :edition AND #forks = :none"
 
 
-def delete_run(table: Table, run: str, fence: int, revision: int) -> bool:
-    """See ``StorePort.delete_run``."""
+def delete_run(table: Table, removal: Removal) -> bool:
+    """See ``StorePort.delete_runs``; each run is a transaction of its own.
+
+    Records that do not fit into it are deleted behind it: a kill in between leaves them.
+    """
+    run, fence, revision, _ = removal
     for _ in range(TRIES_MAX):
         row = find_item(table, run)
         if row is None or (row["fence"], row["revision"]) != (fence, revision) or row["forks"]:
@@ -60,10 +65,14 @@ def delete_run(table: Table, run: str, fence: int, revision: int) -> bool:
             continue
         origin = _let_go_of_origin(row.get("origin"))
         notes = _notes_moved({_note(row)}, set())
-        if table.transact([*_delete_row(row), *origin, *notes, *_doomed(row), *_letters_gone(run, letters)]):
+        records = [*letters, *_find_records(table, removal)]
+        within, rest = records[:_LETTERS_MAX], records[_LETTERS_MAX:]
+        if table.transact([*_delete_row(row), *origin, *notes, *_doomed(row), *_records_gone(within)]):
+            for start in range(0, len(rest), _LETTERS_MAX):
+                table.transact([*_records_gone(rest[start : start + _LETTERS_MAX])])
             with leaving_the_rest():
                 sweep_journal(table, row["journal"])
-            sweep_let_go(table, [row, *letters])
+            sweep_let_go(table, [row, *records])
             return True
     raise contended(table, f"run {run}")
 
@@ -94,7 +103,7 @@ def adopt_events(table: Table, run: str, of: str, fence: int, revision: int) -> 
             *_let_go_of_origin(row.get("origin")),
             *_notes_moved({_note(row), _note(other)}, {(other.get("origin"), run)}),
             *_doomed(row),
-            *_letters_gone(of, letters),
+            *_records_gone(letters),
         ]
         if table.transact(actions):
             with leaving_the_rest():
@@ -212,11 +221,11 @@ def _takes_over(run: str, row: Item, other: Item, crc: int) -> Action:
 
 
 def _delete_row(row: Item) -> list[Action]:
-    """Deletes a run. Its row keeps the fence, so that a late writer never fits a new run of that name."""
+    """Deletes a run. Its row keeps a higher fence, so that no late writer fits a new run of that name."""
     run = row["pk"].removeprefix("run/")
     same = {"fence": row["fence"], "revision": row["revision"], "edition": row["edition"], "none": 0}
     return [
-        put({**row_key(run), "gone": True, "fence": row["fence"]}, _SAME, **same),
+        put({**row_key(run), "gone": True, "fence": row["fence"] + 1}, _SAME, **same),
         delete(listing_key(run, float(row["created_at"]))),
         delete(name_key(run)),
         *discarded(row),
@@ -248,10 +257,17 @@ def _notes_moved(gone: set[tuple[str | None, str]], come: set[tuple[str | None, 
             yield put(fork_key(origin, run))
 
 
-def _letters_gone(run: str, letters: Sequence[Item]) -> Iterator[Action]:
-    for letter in letters:
-        yield delete(record_key(inbox_space(run), letter["sk"][1:]))
-        yield from discarded(letter)
+def _records_gone(records: Sequence[Item]) -> Iterator[Action]:
+    for record in records:
+        yield delete({"pk": record["pk"], "sk": record["sk"]})
+        yield from discarded(record)
+
+
+def _find_records(table: Table, removal: Removal) -> list[Item]:
+    """The named records that are there, beside the inbox: a transaction may write an item only once."""
+    inbox = inbox_space(removal.run)
+    wanted = dict.fromkeys(one for one in removal.records if one[0] != inbox)
+    return table.get_all([record_key(*one) for one in wanted], _OF_A_RECORD) if wanted else []
 
 
 def _last_letters(table: Table, row: Item) -> list[Item] | None:
@@ -260,13 +276,13 @@ def _last_letters(table: Table, row: Item) -> list[Item] | None:
     If there are more, deletes these and returns None.
     """
     run = row["pk"].removeprefix("run/")
-    letters = list(table.query(f"space/{inbox_space(run)}", attributes=("sk", "stage")))
+    letters = list(table.query(f"space/{inbox_space(run)}", attributes=_OF_A_RECORD))
     if len(letters) <= _LETTERS_MAX:
         return letters
     for start in range(0, len(letters), _LETTERS_MAX):
         group = letters[start : start + _LETTERS_MAX]
         same = {"fence": row["fence"], "revision": row["revision"], "edition": row["edition"], "none": 0}
-        if not table.transact([check(row_key(run), _SAME, **same), *_letters_gone(run, group)]):
+        if not table.transact([check(row_key(run), _SAME, **same), *_records_gone(group)]):
             return None
         sweep_let_go(table, group)
     return None

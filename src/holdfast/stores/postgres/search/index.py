@@ -102,12 +102,12 @@ class PostgresIndex:
         values = {"space": space, "key": key, "but": but}
         self._database.write(lambda c: _remove(c, sql.REMOVE_KEY, values), synced=False)
 
-    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
-        values = {"space": space, "first": prefix, "behind": after_prefix(prefix)}
-
+    def drop_under(self, space: str, *prefixes: str, notes: Sequence[str] = ()) -> None:
         def drop(connection: Connection) -> None:
-            _remove(connection, sql.REMOVE_UNDER, values)
-            if note:
+            for prefix in prefixes:
+                values = {"space": space, "first": prefix, "behind": after_prefix(prefix)}
+                _remove(connection, sql.REMOVE_UNDER, values)
+            for note in notes:
                 connection.execute(sql.FORGET_NOTE, (note,))
 
         self._database.write(drop, synced=True)

@@ -19,7 +19,7 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -157,10 +157,17 @@ class Owners:
         with suppress(OSError):
             os.pwrite(self.fd, data, offset)
 
-    def erase(self, size: int, offset: int) -> None:
-        """Write zeros over any content there; they survive a power cut when it returns. May raise OSError."""
-        if os.pread(self.fd, size, offset).strip(b"\0"):
-            os.pwrite(self.fd, bytes(size), offset)
+    def erase(self, places: Iterable[tuple[int, int]]) -> None:
+        """Write zeros over any content there, of a size at an offset; they survive a power cut on return.
+
+        One sync for all places, none where there is no content. May raise OSError.
+        """
+        written = False
+        for size, offset in places:
+            if os.pread(self.fd, size, offset).strip(b"\0"):
+                os.pwrite(self.fd, bytes(size), offset)
+                written = True
+        if written:
             _sync_content(self.fd)
 
     @property

@@ -215,10 +215,11 @@ class SqliteIndex:
         with self._database.write(synced=False) as connection:
             self._remove(connection, space, _ids(connection, _OTHERS, space, key, but))
 
-    def drop_under(self, space: str, prefix: str, *, note: str = "") -> None:
+    def drop_under(self, space: str, *prefixes: str, notes: Sequence[str] = ()) -> None:
         with self._database.write(synced=True) as connection:
-            self._remove(connection, space, _ids(connection, _UNDER, space, prefix, after_prefix(prefix)))
-            if note:
+            for prefix in prefixes:
+                self._remove(connection, space, _ids(connection, _UNDER, space, prefix, after_prefix(prefix)))
+            for note in notes:
                 connection.execute("DELETE FROM notes WHERE name = ?", (note,))
 
     def touch(self, space: str, key: str, *, at: float, uses: int) -> None:
