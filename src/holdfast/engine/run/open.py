@@ -157,7 +157,7 @@ def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
 def _log_entry(held: HeldRun) -> None:
     how, store = "resuming" if held.resumed else "starting", held.store
     info("%s run %s, attempt %d, in %s", how, held.run, held.number, store.url)
-    whose = store.owned_by
+    whose = held.session.whose()
     if whose:
         log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
 

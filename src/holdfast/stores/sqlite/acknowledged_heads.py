@@ -29,11 +29,11 @@ import apsw
 
 from holdfast.errors import AcknowledgedLost
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.model.store_rows import CallNote
-from holdfast.stores.row_checksums import warn
+from holdfast.model.store_rows import CallNote, RunRow
+from holdfast.stores.row_checksums import judged_row, warn
 from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
-from holdfast.stores.sqlite.statements import HEAD_OF_RUN, LAST_OF_RUN, TOP_RUN
+from holdfast.stores.sqlite.statements import HEAD_OF_RUN, LAST_OF_RUN, NUMBERED_RUN, TOP_RUN
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -139,10 +139,12 @@ class Heads:
 
         A slot that misses another run stays as it is: then this run has no notes.
         """
+        slot = self._owners.read(_SLOT_BYTES, _offset(number))
+        self._learn(run, number, birth, slot, _parsed(slot))
+
+    def _learn(self, run: str, number: int, birth: str, found: bytes, known: Head | None) -> None:
         self._places.pop(run, None)
         offset, run_digest = _offset(number), digest(run)
-        found = self._owners.read(_SLOT_BYTES, offset)
-        known = _parsed(found)
         if known is not None and known.run_digest != run_digest:
             return
         name = (run_digest + _name(run) + _END)[: _SLOT_BYTES - _RUN_AT]
@@ -174,11 +176,28 @@ class Heads:
         """Refuse a run whose journal is shorter than was acknowledged: AcknowledgedLost. Else learn it."""
         found = _find_row(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
-        number, birth, head = found
-        known = self.find(number, run)
-        if known is not None and known.misses(birth, head):
+        self._check(*found, run, store)
+
+    def checked(self, connection: apsw.Connection, run: str, store: str) -> RunRow | None:
+        """The same; returns the run's row, if it is sound."""
+        try:
+            number, *found = connection.execute(NUMBERED_RUN, (run,)).fetchone()
+        except UnicodeDecodeError:
+            row = None
+        else:
+            row = judged_row(found)
+        if row is None or row.damage:
+            self.check(connection, run, store)
+            return None
+        self._check(number, row.birth, row.head, run, store)
+        return row
+
+    def _check(self, number: int, birth: str, head: int, run: str, store: str) -> None:
+        slot = self._owners.read(_SLOT_BYTES, _offset(number))
+        known = _parsed(slot)
+        if known is not None and known.run_digest == digest(run) and known.misses(birth, head):
             raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=head)
-        self.learn(run, number, birth)
+        self._learn(run, number, birth, slot, known)
 
     def check_new(self, run: str, store: str) -> None:
         """Refuse a new run under the id of an acknowledged one whose row is gone: AcknowledgedLost."""

@@ -307,8 +307,8 @@ class SqliteStore:
         with self._database.write(synced=True) as connection:
             connection.execute(sql.TAKE_LEASE, (self.owner, at, lease_s, run, fence, beat, above))
             granted = connection.changes() == 1
-            if granted:
-                self._database.heads.check(connection, run, self.url)
+            if granted and (row := self._database.heads.checked(connection, run, self.url)) is not None:
+                return Grant(True, row.lease, row)
             found = connection.execute(sql.GET_LEASE, (run,)).fetchone()
         return Grant(granted, Lease() if found is None else Lease(*found))
 
