@@ -109,6 +109,8 @@ class HeldRun:
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
+        self.has_ended = False
+        """Whether the end of the attempt is recorded, with that of the run."""
         self.refusal: Callable[[str], BaseException] | None = None
         """What is raised instead of writing, in a run that is only replayed."""
         self.sealed: RunSealed | None = None  # set when this attempt hands the run over
