@@ -23,8 +23,8 @@ from holdfast.engine.journal.inbox import CANCEL, find_cancel
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.held_run import HeldRun, failures_behind
-from holdfast.engine.run.open import Entry
 from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.core.prune.prune_plan import Compacting
     from holdfast.engine.journal.journal import Journal
+    from holdfast.engine.run.entry import Entry
     from holdfast.engine.run.observers import AttemptObserver
-    from holdfast.engine.run.open import Entry
     from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
@@ -71,6 +71,8 @@ class HeldRun:
 
     awake_for: CallOptions | None = None
     """The options of the last call, if every feature is awake that they need."""
+    has_ended = False
+    """Whether the end of the attempt is recorded, with that of the run."""
     lineage = ""  # the name of its lineage, once a declared secret needs it
     unasked: dict[str, Call]
     """All calls that wait for the program, and some that do not any more; see ``waiting_calls``."""
@@ -109,8 +111,6 @@ class HeldRun:
         self.remembers = False
         """Whether all outcomes are kept in memory; else only those that the program can ask for again."""
         self.is_closed, self.is_finished = False, journal is None
-        self.has_ended = False
-        """Whether the end of the attempt is recorded, with that of the run."""
         self.refusal: Callable[[str], BaseException] | None = None
         """What is raised instead of writing, in a run that is only replayed."""
         self.sealed: RunSealed | None = None  # set when this attempt hands the run over

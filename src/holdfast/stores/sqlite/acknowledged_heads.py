@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterator
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import apsw
@@ -181,15 +181,14 @@ class Heads:
     def checked(self, connection: apsw.Connection, run: str, store: str) -> RunRow | None:
         """The same; returns the run's row, if it is sound."""
         try:
-            number, *found = connection.execute(NUMBERED_RUN, (run,)).fetchone()
+            found: tuple[Any, ...] | None = connection.execute(NUMBERED_RUN, (run,)).fetchone()
         except UnicodeDecodeError:
-            row = None
-        else:
-            row = judged_row(found)
-        if row is None or row.damage:
+            found = None
+        row = None if found is None else judged_row(found[1:])
+        if found is None or row is None or row.damage:
             self.check(connection, run, store)
             return None
-        self._check(number, row.birth, row.head, run, store)
+        self._check(found[0], row.birth, row.head, run, store)
         return row
 
     def _check(self, number: int, birth: str, head: int, run: str, store: str) -> None:
