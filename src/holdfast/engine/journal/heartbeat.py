@@ -1,9 +1,9 @@
 """The heartbeat thread of a store: renews this process's leases, and syncs what was only flushed.
 
 A step may take as long as it likes, because this thread renews the lease, not the progress of steps. On each
-beat the thread also looks for a cancellation of each run. It starts with the first lease, and ends with the
-first beat at which there is none. So a program that enters one run after the other starts no thread for each,
-and to enter or leave a run wakes none.
+beat the thread also looks for a cancellation of each run. It starts with the first lease, and ends when it
+finds none at the time of a beat, some seconds after the last was given back. So a program that enters one run
+after the other starts no thread for each, and to enter or leave a run wakes none.
 
 Invariant: no error of a store ends the thread while the process holds a lease. If the process stops or loses
 the store, beats stop, and after ``lease_s`` another process may take the lease over; the fence then refuses
@@ -13,7 +13,7 @@ our appends.
 from collections.abc import Callable, Iterable
 from math import inf
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, Final
 
 from holdfast.clock import Clock
 from holdfast.engine.journal.inbox import find_cancel
@@ -23,6 +23,10 @@ from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
 from holdfast.model.store_rows import Lease
 from holdfast.stores.port import StorePort
+
+_REST_S: Final = FLUSH_SYNC_S * 0.8
+"""How long the thread waits for a new lease, and at most for a beat.
+0.8: it needs time to wake and the disk to sync, and the promise is 5 s."""
 
 
 class Heartbeat:
@@ -71,7 +75,9 @@ class Heartbeat:
     def _loop(self) -> None:
         while True:
             with self._lock:
-                self._wait_s = min((_beat_s(lease_s) for _, lease_s in self._journals.values()), default=0.0)
+                self._wait_s = min(
+                    (_beat_s(lease_s) for _, lease_s in self._journals.values()), default=_REST_S
+                )
                 self._wake.clear()
             self._wake.wait(self._wait_s)
             with self._lock:
@@ -113,8 +119,7 @@ class Heartbeat:
 
 def _beat_s(lease_s: float) -> float:
     """How long to wait for a beat of this lease."""
-    # 0.8: the thread needs time to wake and the disk to sync, and the promise is 5 s.
-    return min(lease_s / BEATS_PER_LEASE, FLUSH_SYNC_S * 0.8)
+    return min(lease_s / BEATS_PER_LEASE, _REST_S)
 
 
 def _look_for_cancel(store: StorePort, journal: Journal) -> None:
