@@ -37,12 +37,14 @@ def store(tmp_path: Path) -> SqliteStore:
 
 
 @pytest.fixture
-def statements(store: SqliteStore) -> Iterator[list[str]]:
-    """The first words of the statements of the store, in order."""
-    database, found = store._database, list[str]()
+def statements(store: SqliteStore) -> Iterator[Counter[str]]:
+    """How often each statement was executed, by its first word; and what the commits with a sync are."""
+    database, found = store._database, Counter[str]()
 
-    def note(_: apsw.Cursor, text: str, __: object) -> bool:
-        found.append(text.split(maxsplit=1)[0])
+    def note(cursor: apsw.Cursor, text: str, __: object) -> bool:
+        word = text.split(maxsplit=1)[0]
+        found[word] += 1
+        found["synced"] += word == "COMMIT" and cursor.connection is database.synced
         return True
 
     connections = (database.synced, database.flushed, database.reading)
@@ -59,6 +61,11 @@ def until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.005)
+
+
+def ended(beats: heartbeat.Heartbeat) -> None:
+    """The thread ends with the first beat at which no run is held."""
+    until(lambda: beats._wake.set() or beats._thread is None)
 
 
 def enter_and_leave(store: SqliteStore, run: str, error: Exception | None = None) -> None:
@@ -94,18 +101,12 @@ def test_runs_that_follow_each_other_share_one_heartbeat_thread(
     monkeypatch.setattr(heartbeat, "_REST_S", HOUR_S)
     monkeypatch.setattr(heartbeat, "_beat_s", lambda _: HOUR_S)
     beats = session_of(store).heartbeat
-    beats._wake.set()
-    until(lambda: beats._thread is None)  # that of the fixture
+    ended(beats)  # the thread of the fixture
     for number in range(20):
         enter_and_leave(store, f"r{number}")
     assert started == ["holdfast-heartbeat"]
     assert not beats._wake.is_set(), "neither entering nor leaving a run wakes the thread"
-    thread = beats._thread
-    assert thread is not None
-    beats._wake.set()
-    thread.join(DEADLINE_S)
-    assert not thread.is_alive(), "it ends with the first beat at which no run is held"
-    assert beats._thread is None
+    ended(beats)
 
 
 class Beating(Relay):
@@ -132,36 +133,37 @@ def test_a_resting_thread_wakes_for_a_shorter_lease(
     session.lease_s = 0.01
     with holdfast.run("short", store=holdfast.Store(port)):
         until(lambda: port.beats > 2)
-    session.heartbeat._wake.set()
-    until(lambda: session.heartbeat._thread is None)
+    ended(session.heartbeat)
 
 
 # -- statements ----------------------------------------------------------------------------------------------
 
 
-def test_a_new_run_takes_few_statements(store: SqliteStore, statements: list[str]) -> None:
-    """Its row, its lease, the attempt, its end and the release: five transactions, where six had 29 statements.
+def test_a_new_run_takes_few_statements(store: SqliteStore, statements: Counter[str]) -> None:
+    """Its row, its lease, the attempt, the end and the release: five transactions, two of them synced.
 
-    The end of the run and that of the attempt are one append. The row comes with the lease.
+    It was six and five, with 29 statements. The row comes with the lease, the end of the run and that of the attempt are one
+    append, and nobody can miss a row or a lease that goes with its holder.
     """
     enter_and_leave(store, "r")
-    asked = Counter(statements)
-    assert asked["BEGIN"] == asked["COMMIT"] == 5
-    assert len(statements) <= 23
+    assert statements["BEGIN"] == statements["COMMIT"] == 5
+    assert statements.pop("synced") == 2
+    assert statements.total() <= 23
     assert [event.kind for event in store.read_events("r", limit=10)][-2:] == [
         "run.finished",
         "attempt.ended",
     ]
 
 
-def test_a_resumed_run_takes_few_statements(store: SqliteStore, statements: list[str]) -> None:
-    """It reads its row once before it has the lease, and its journal and its letters after it. It was 24."""
+def test_a_resumed_run_takes_few_statements(store: SqliteStore, statements: Counter[str]) -> None:
+    """It reads its row once before it has the lease, and its journal and its letters after it. It was
+    24, in five transactions, four of them synced."""
     enter_and_leave(store, "r", InterruptedError())
     statements.clear()
     enter_and_leave(store, "r")
-    asked = Counter(statements)
-    assert asked["BEGIN"] == asked["COMMIT"] == 4
-    assert len(statements) <= 18
+    assert statements["BEGIN"] == statements["COMMIT"] == 4
+    assert statements.pop("synced") == 2
+    assert statements.total() <= 18
 
 
 def test_a_store_whose_row_does_not_come_with_the_lease_is_asked_for_it(store: SqliteStore) -> None:

@@ -302,7 +302,8 @@ def _created(session: StoreSession, entry: Entry, run: str) -> RunRow:
     while found is None:  # again, if another process erased it at once
         at = session.clock.wall()
         row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-        is_ours = store.create_run(row)
+        # Flushed: the append that starts the attempt is synced behind it, before the program does anything.
+        is_ours = store.create_run(row, synced=False)
         # If another process was faster, its row counts, with its birth id.
         found = row if is_ours else store.find_run(run)
     if entry.mode == "new" and not is_ours:
