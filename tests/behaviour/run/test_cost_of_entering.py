@@ -65,7 +65,12 @@ def until(is_so: Callable[[], object]) -> None:
 
 def ended(beats: heartbeat.Heartbeat) -> None:
     """The thread ends with the first beat at which no run is held."""
-    until(lambda: beats._wake.set() or beats._thread is None)
+
+    def has_ended() -> bool:
+        beats._wake.set()
+        return beats._thread is None
+
+    until(has_ended)
 
 
 def enter_and_leave(store: SqliteStore, run: str, error: Exception | None = None) -> None:
