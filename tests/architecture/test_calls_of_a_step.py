@@ -26,7 +26,7 @@ for run_id, name in (("read", "step"), ("once", "once"), ("read", "step")):
             for number in range(20):  # what is done for the first time is done
                 call(name, result, number)
             counts = []
-            for number in range(20, 26):  # the thread that looks at late intents is woken by some of them
+            for number in range(20, 60):  # the thread that looks at late intents is woken by some of them
                 seen = 0
                 sys.setprofile(count)
                 call(name, result, number)

@@ -94,6 +94,7 @@ class Model(RuleBasedStateMachine):
         origin_seq=st.sampled_from([0, 0, 3]),
         off=OFFSETS,
         queue=st.just(("", None)) | st.tuples(AGENTS, st.none() | TIMES),
+        synced=st.booleans(),
     )
     def create_run(
         self,
@@ -104,6 +105,7 @@ class Model(RuleBasedStateMachine):
         origin_seq: int,
         off: int,
         queue: tuple[str, float | None],
+        synced: bool,
     ) -> None:
         parent = None if origin is None else self.runs.get(origin)
         agent, due_at = queue
@@ -112,7 +114,7 @@ class Model(RuleBasedStateMachine):
         )  # fmt: skip
         revision = (parent.revision if parent else 1) + off
         agrees = run not in self.runs and (origin is None or (parent is not None and off == 0))
-        assert self.store.create_run(row, origin_revision=revision) == agrees
+        assert self.store.create_run(row, origin_revision=revision, synced=synced) == agrees
         if agrees:
             found = self.store.find_run(run)
             assert found is not None

@@ -95,9 +95,17 @@ class Disk:
         if name == "release":
             row = tables.runs.get(args[0])
             return self._undo_rows([] if row is None else [row])
+        if name == "create_run" and not kwargs.get("synced", True) and args[0].run not in tables.runs:
+            return self._undo_create(args[0].run)
         if name == "put_record" and not kwargs.get("synced", True):
             return self._undo_record(args[0], args[1])
         return None
+
+    def _undo_create(self, run: str) -> Callable[[], None]:
+        def undo() -> None:
+            del self.tables.runs[run], self.tables.events[run]
+
+        return undo
 
     def _undo_rows(self, rows: Sequence[RunRow]) -> Callable[[], None]:
         def undo() -> None:

@@ -71,6 +71,6 @@ FOUND_BY: Final = {
     "forks_forget_later_effects": 18,
     "rewinds_forget_later_effects": 5,
     "equal_calls_are_mixed_up": 0,
-    "half_a_handoff_is_entered": 30,
+    "half_a_handoff_is_entered": 338,
 }
 """By planted defect: a seed that finds it."""

@@ -16,8 +16,9 @@ from holdfast.core.journal.names import check_name
 from holdfast.engine.budget.price_tables import Prices
 from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.queue import check_poison
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.inputs import recorded_inputs
-from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.open import queue
 from holdfast.engine.steps.call_options import budget_of, policy_of
 from holdfast.engine.steps.secret_arguments import nameless
 from holdfast.engine.sync_async import BLOCKING, drive

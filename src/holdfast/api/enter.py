@@ -15,8 +15,9 @@ from holdfast.api.store.place import session_at
 from holdfast.engine import replay_mode
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, current_task, here_now
 from holdfast.engine.run.close import leave
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.open import Entry, enter
+from holdfast.engine.run.open import enter
 from holdfast.engine.run.store_session import StoreSession, held_runs
 from holdfast.engine.steps.call_options import budget_of, choose, policy_of
 from holdfast.engine.sync_async import (

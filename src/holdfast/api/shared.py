@@ -21,8 +21,8 @@ from holdfast.core.journal.names import check_name
 from holdfast.core.steps.identity import scope_of
 from holdfast.engine.run.call_site import CALL_SITE, CallSite, TaskCalls, current_task, locate
 from holdfast.engine.run.close import finish
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.open import Entry
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.call_options import treat
 from holdfast.engine.sync_async import Runtime

@@ -61,10 +61,11 @@ class StorePort(Protocol):
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
         """Add a run; False if the id is taken.
 
-        ``head``, ``revision`` and ``lease`` of the row are ignored. Synced.
+        ``head``, ``revision`` and ``lease`` of the row are ignored. ``synced`` or else flushed: as durable as
+        what the caller appends next.
 
         A fork is added only if its origin exists and still has this revision, which then grows: of a fork and
         a removal that were decided on the same state of the origin, only the first happens. A run under the
@@ -226,7 +227,8 @@ class StorePort(Protocol):
 
         It is the same lease if fence and beat are equal. The new fence is higher than the run's last one and
         than ``above``: events from other stores have fences too. If refused, the answer is the current lease.
-        For a run that does not exist: refused with an empty lease. A store whose every request costs should
+        For a run that does not exist: refused with an empty lease. The lease survives what its holder can
+        survive: a server syncs it. A store whose every request costs should
         return the row with the grant: a holder reads it next.
         """
         ...

@@ -66,8 +66,8 @@ class Relay:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
-        return self.pass_on(self.port.create_run, row, origin_revision=origin_revision)
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
+        return self.pass_on(self.port.create_run, row, origin_revision=origin_revision, synced=synced)
 
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         return self.pass_on(self.port.find_run, run, damaged=damaged)

@@ -115,11 +115,11 @@ class Restless(Relay):
         self.left = times
         self.act = act
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
         if self.left:
             self.left -= 1
             self.act()
-        return super().create_run(row, origin_revision=origin_revision)
+        return super().create_run(row, origin_revision=origin_revision, synced=synced)
 
 
 def bump(port: StorePort) -> None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from crewai.flow.persistence.base import FlowPersistence  # pyright: ignore[reportMissingImports]
 
 from holdfast.api.store.store import session_at
-from holdfast.engine.run.open import Entry
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.threads.chains import ChainedRun, NewLink
 
 _CHAIN = ""

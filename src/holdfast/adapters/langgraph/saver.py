@@ -33,8 +33,8 @@ from holdfast.adapters.shared.engine_parts import (
     chain_removal,
     chain_rules,
     chained_runs,
+    entry,
     forks,
-    open_run,
     store_handle,
 )
 from holdfast.engine.journal.pause_gc import without_collecting
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from holdfast.api.store.store import Store
     from holdfast.core.threads.chains import Chains, Link
-    from holdfast.engine.run.open import Entry
+    from holdfast.engine.run.entry import Entry
     from holdfast.engine.threads.chains import ChainedRun, NewLink
     from holdfast.model.events import Event
     from holdfast.model.store_rows import RunRow
@@ -393,7 +393,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any], AbstractContextManager, AbstractAs
 
     def entry_of(self, thread_id: object) -> "Entry":
         """How a thread's run is created."""
-        return open_run.Entry(run_of(thread_id), goal="a LangGraph thread")
+        return entry.Entry(run_of(thread_id), goal="a LangGraph thread")
 
     def run(self, thread_id: object) -> "ChainedRun":
         """A thread's run."""

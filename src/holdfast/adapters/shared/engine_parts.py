@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast.api.store import store as store_handle
     from holdfast.core.threads import chains as chain_rules
     from holdfast.engine.lineage import fork as forks
-    from holdfast.engine.run import open as open_run
+    from holdfast.engine.run import entry
     from holdfast.engine.threads import chain_removal
     from holdfast.engine.threads import chains as chained_runs
 else:
@@ -19,8 +19,8 @@ else:
     store_handle = LazyModule("holdfast.api.store.store")
     chain_rules = LazyModule("holdfast.core.threads.chains")
     forks = LazyModule("holdfast.engine.lineage.fork")
-    open_run = LazyModule("holdfast.engine.run.open")
+    entry = LazyModule("holdfast.engine.run.entry")
     chain_removal = LazyModule("holdfast.engine.threads.chain_removal")
     chained_runs = LazyModule("holdfast.engine.threads.chains")
 
-__all__ = ["chain_removal", "chain_rules", "chained_runs", "forks", "open_run", "store_handle"]
+__all__ = ["chain_removal", "chain_rules", "chained_runs", "entry", "forks", "store_handle"]

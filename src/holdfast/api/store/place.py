@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.api.store.new_store import open_or_make
 from holdfast.engine.run.call_site import here_now
-from holdfast.engine.run.store_session import StoreSession, session_of
+from holdfast.engine.run.store_session import StoreSession, find_session, session_of
 from holdfast.limits import LEASE_S
 from holdfast.stores.url import lease_s_of
 
@@ -26,4 +26,6 @@ def session_at(place: "str | os.PathLike[str] | Store | None") -> StoreSession:
     here = here_now() if place is None else None
     if here is not None and here.held.is_ours:
         return session_of(here.held.store)
-    return session_of(open_or_make(place), lease_s=lease_s_of(place) or LEASE_S)
+    store = open_or_make(place)
+    # Only a new session takes the lease time of the URL, which takes a look at each directory of its path.
+    return find_session(store) or session_of(store, lease_s=lease_s_of(place) or LEASE_S)

@@ -26,7 +26,8 @@ from holdfast.core.text.times import moment
 from holdfast.engine.journal import inbox
 from holdfast.engine.journal.journal import read_all
 from holdfast.engine.run.cancel import cancel
-from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.entry import Entry
+from holdfast.engine.run.open import queue
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.sync_async import BLOCKING, drive
 from holdfast.errors import (

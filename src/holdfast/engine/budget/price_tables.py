@@ -11,7 +11,7 @@ from holdfast.errors import BadPrices
 
 if TYPE_CHECKING:
     from holdfast.core.budget.prices import PriceTable
-    from holdfast.engine.run.open import Entry
+    from holdfast.engine.run.entry import Entry
 
 Prices = Mapping[str, object] | str | os.PathLike[str]
 """A table, or the path of one."""

@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.features import WANTED
-from holdfast.engine.run.open import Entry
 from holdfast.errors import Misuse
 from holdfast.model.hooks import OCCASIONS, Hook
 

@@ -1,8 +1,9 @@
 """The heartbeat thread of a store: renews this process's leases, and syncs what was only flushed.
 
 A step may take as long as it likes, because this thread renews the lease, not the progress of steps. On each
-beat the thread also looks for a cancellation of each run. It starts with the first lease and ends with the
-last.
+beat the thread also looks for a cancellation of each run. It starts with the first lease, and ends when it
+finds none at the time of a beat, some seconds after the last was given back. So a program that enters one run
+after the other starts no thread for each, and to enter or leave a run wakes none.
 
 Invariant: no error of a store ends the thread while the process holds a lease. If the process stops or loses
 the store, beats stop, and after ``lease_s`` another process may take the lease over; the fence then refuses
@@ -12,7 +13,7 @@ our appends.
 from collections.abc import Callable, Iterable
 from math import inf
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, Final
 
 from holdfast.clock import Clock
 from holdfast.engine.journal.inbox import find_cancel
@@ -22,6 +23,10 @@ from holdfast.errors import HoldfastError
 from holdfast.limits import BEATS_PER_LEASE, FLUSH_SYNC_S
 from holdfast.model.store_rows import Lease
 from holdfast.stores.port import StorePort
+
+_REST_S: Final = FLUSH_SYNC_S * 0.8
+"""How long the thread waits for a new lease, and at most for a beat.
+0.8: it needs time to wake and the disk to sync, and the promise is 5 s."""
 
 
 class Heartbeat:
@@ -33,30 +38,25 @@ class Heartbeat:
         self._lock = Lock()
         self._journals: dict[str, tuple[Journal, float]] = {}
         self._wake = Event()
+        self._wait_s = 0.0
+        """How long the thread waits for its next beat."""
         self._thread: Thread | None = None
 
     def add(self, journal: Journal, lease_s: float) -> None:
         """Renew this journal's lease from now on."""
         with self._lock:
-            shortest_s = min((lease_s for _, lease_s in self._journals.values()), default=lease_s)
-            self._journals[journal.run] = (journal, lease_s)
-            if lease_s < shortest_s:
-                self._wake.set()  # the thread may be waiting for the beat of a longer lease
             if self._thread is None:
-                # An event of its own for each thread: the former thread may not have seen its own end yet.
-                self._wake = Event()
-                self._thread = Thread(
-                    target=self._loop, args=(self._wake,), name="holdfast-heartbeat", daemon=True
-                )
-                self._thread.start()
+                thread = Thread(target=self._loop, name="holdfast-heartbeat", daemon=True)
+                thread.start()
+                self._thread = thread
+            elif _beat_s(lease_s) < self._wait_s:
+                self._wake.set()  # the thread waits for the beat of a longer lease
+            self._journals[journal.run] = (journal, lease_s)
 
     def remove(self, journal: Journal) -> None:
-        """Stop renewing it; the thread ends with the last journal."""
+        """Stop renewing it."""
         with self._lock:
             self._journals.pop(journal.run, None)
-            if not self._journals:
-                self._thread = None
-                self._wake.set()
 
     def drain(self, runs: Iterable[str], wait_s: float = inf) -> None:
         """Let no new call begin in these runs: it raises Drained. Calls in flight get ``wait_s`` to end."""
@@ -72,17 +72,19 @@ class Heartbeat:
         """The runs this process holds here."""
         return tuple(self._journals)
 
-    def _loop(self, wake: Event) -> None:
+    def _loop(self) -> None:
         while True:
-            held = self._held(wake)
-            lease_s = min((lease_s for _, lease_s in held), default=FLUSH_SYNC_S)
-            # 0.8: the thread needs time to wake and the disk to sync, and the promise is 5 s.
-            if wake.wait(min(lease_s / BEATS_PER_LEASE, FLUSH_SYNC_S * 0.8)):
-                wake.clear()
-            held = self._held(wake)
-            if not held:
-                return
-            journals = [journal for journal, _ in held]
+            with self._lock:
+                self._wait_s = min(
+                    (_beat_s(lease_s) for _, lease_s in self._journals.values()), default=_REST_S
+                )
+                self._wake.clear()
+            self._wake.wait(self._wait_s)
+            with self._lock:
+                journals = [journal for journal, _ in self._journals.values()]
+                if not journals:
+                    self._thread = None
+                    return
             # In a separate try: a beat that fails must not prevent the sync.
             self._beat(journals)
             self._try("no sync", journals, self._store.sync)
@@ -95,11 +97,6 @@ class Heartbeat:
             runs = ", ".join(journal.run for journal in journals)
             is_known = isinstance(error, HoldfastError)
             log().warning("%s for %s: %s", lost, runs, error, exc_info=not is_known)
-
-    def _held(self, wake: Event) -> list[tuple[Journal, float]]:
-        """The leases to renew; empty if this thread should end."""
-        with self._lock:
-            return list(self._journals.values()) if self._wake is wake and self._thread is not None else []
 
     def _beat(self, journals: list[Journal]) -> None:
         self._try("no beat", journals, self._renew, journals)
@@ -118,6 +115,11 @@ class Heartbeat:
                 # Same fence: this process released the lease after the list of journals was made.
                 if lease.fence != journal.fence:
                     journal.lost = lease
+
+
+def _beat_s(lease_s: float) -> float:
+    """How long to wait for a beat of this lease."""
+    return min(lease_s / BEATS_PER_LEASE, _REST_S)
 
 
 def _look_for_cancel(store: StorePort, journal: Journal) -> None:

@@ -23,10 +23,10 @@ from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.lineage.fork import TRIES, branch, forked_of, origin_at
 from holdfast.engine.lineage.later_effects import entries_behind, entries_listed
 from holdfast.engine.log import log
+from holdfast.engine.run.entry import Entry, started_of
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import check_inputs
 from holdfast.engine.run.maintenance_hold import restless
-from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, Runtime, drive
 from holdfast.errors import InputsChanged, UnknownRun

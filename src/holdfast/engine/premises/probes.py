@@ -17,7 +17,7 @@ from typing import Any, Final
 from holdfast.core.premises.fingerprints import fingerprint_at, fingerprints_in
 from holdfast.core.premises.source_change import judge_source
 from holdfast.engine.premises.sources import candidates_of, facts_of, parsing
-from holdfast.engine.run.loaded_packages import PACKAGES, packages_loaded
+from holdfast.engine.run.entry import PACKAGES, packages_loaded
 from holdfast.engine.steps.own_code import is_own_file
 from holdfast.errors import Misuse
 from holdfast.limits import (

@@ -21,10 +21,11 @@ from holdfast.engine.people.waits import InboxWait
 from holdfast.engine.queue.agent_registry import agents
 from holdfast.engine.queue.workers import is_served
 from holdfast.engine.run.call_site import here_now
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.features import Feature
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import usable_id
-from holdfast.engine.run.open import Entry, queue
+from holdfast.engine.run.open import queue
 from holdfast.engine.steps.call_identity import value_of
 from holdfast.engine.steps.step import step
 from holdfast.engine.sync_async import AWAITING, BLOCKING, Runtime, drive

@@ -4,6 +4,9 @@ Invariants: calls in flight are waited for first, so that their outcomes are rec
 whatever happens. An end that cannot be recorded (a lost lease, a full disk) never hides the error that led
 here.
 
+A block that is left without an error finishes its run and ends its attempt in one append: both are durable,
+or neither is. A result that the program records itself is durable before the block is left.
+
 Crash windows: before the end is recorded, the next holder records this attempt as crashed. Between that
 record and the release, the lease expires or its holder is proven dead.
 """
@@ -15,13 +18,13 @@ from holdfast.codec.exceptions import encode_failure
 from holdfast.codec.values import encode
 from holdfast.core.journal.recorded_calls import is_inside_answered, is_once
 from holdfast.core.text.times import moment
-from holdfast.engine.journal.drafts import draft, written_despite
+from holdfast.engine.journal.drafts import Draft, draft, written_despite
 from holdfast.engine.journal.inbox import CANCEL, find_cancel
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel, observers
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.held_run import HeldRun, failures_behind
-from holdfast.engine.run.open import Entry
 from holdfast.engine.sync_async import Runtime, is_cancellation
 from holdfast.errors import (
     Cancelled,
@@ -42,6 +45,11 @@ _POLL_S = 0.01
 
 async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     """Record the run's result. Durable when it returns; after that the run takes no new work."""
+    await _finish(held, runtime, result, ends=False)
+
+
+async def _finish(held: HeldRun, runtime: Runtime, result: Any, *, ends: bool) -> None:
+    """The same; with ``ends``, the end of the attempt is in the same append."""
     held.check_usable()
     if held.is_finished:
         if held.hooks.finished_again:
@@ -57,14 +65,18 @@ async def finish(held: HeldRun, runtime: Runtime, result: Any) -> None:
     journal = held.require_journal("finish", begins=False)
     # In the same append, so that a crash cannot separate them from the end of the run.
     reports = [event for finishing in held.hooks.finishing for event in await finishing(runtime)]
-    finished = draft(Kind.RUN_FINISHED, "", "", {}, data)
+    drafts = [*reports, draft(Kind.RUN_FINISHED, "", "", {}, data)]
+    if ends:
+        drafts.append(_end_of(held, Status.FINISHED, Status.FINISHED, None))
     try:
-        await journal.append(runtime, [*reports, finished], held.clock.wall(), status=Status.FINISHED)
+        await journal.append(runtime, drafts, held.clock.wall(), status=Status.FINISHED)
     except BaseException as cut:
         if written_despite(cut) is not None:
             _is_finished(held, data)
+            held.has_ended = ends
         raise
     _is_finished(held, data)
+    held.has_ended = ends
 
 
 async def _unawaited(held: HeldRun, runtime: Runtime) -> NeverAwaited | None:
@@ -115,7 +127,7 @@ async def leave(
         hurry = await _drain(held, runtime, entry.drain_s, is_hurried)
         error = error or hurry
         if error is None and finishes and not held.is_finished:
-            await finish(held, runtime, None)
+            await _finish(held, runtime, None, ends=True)
     except BaseException as refused:  # noqa: BLE001 - the caller raises it, after the end is recorded
         error = error or refused
     try:
@@ -154,7 +166,8 @@ def _left(held: HeldRun, error: BaseException | None) -> BaseException | None:
 async def _end(held: HeldRun, runtime: Runtime, error: BaseException | None) -> BaseException | None:
     """Record how the attempt ended, and release the run. Returns the exception to raise."""
     try:
-        await _record_end(held, runtime, error)
+        if not held.has_ended:
+            await _record_end(held, runtime, error)
         for ended in held.hooks.ended:
             await ended(runtime, error)
     except LeaseLost as lost:
@@ -227,6 +240,20 @@ async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | No
     # An interrupted run can simply be started again; one with an effect in doubt may need a person first.
     if status == Status.INTERRUPTED and unsettled(held):
         status = Status.IN_DOUBT
+    journal = held.journal
+    assert journal is not None
+    letter = None if held.is_finished else await _cancelled(held, runtime)
+    if letter is not None:  # a cancellation ends the run, however this attempt ended
+        status = Status.CANCELLED
+    event = _end_of(held, how, status, error)
+    drafts = [event] if letter is None else [cancel.event_of(letter), event]
+    consumed = () if letter is None else (CANCEL,)
+    await journal.append(runtime, drafts, held.clock.wall(), status=status, consumed=consumed)
+    held.status = status
+
+
+def _end_of(held: HeldRun, how: str, status: str, error: BaseException | None) -> Draft:
+    """The event that ends this attempt."""
     fields: dict[str, Any] = {"how": how, "status": status, "took_s": round(held.took_s, 6)}
     parts: dict[str, Any] = {}
     if error is not None:
@@ -234,16 +261,7 @@ async def _record_end(held: HeldRun, runtime: Runtime, error: BaseException | No
         again = failures_behind(error, held)
         if again:
             fields["again"] = again
-    journal = held.journal
-    assert journal is not None
-    letter = None if held.is_finished else await _cancelled(held, runtime)
-    if letter is not None:  # a cancellation ends the run, however this attempt ended
-        fields["status"] = status = Status.CANCELLED
-    event = draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
-    drafts = [event] if letter is None else [cancel.event_of(letter), event]
-    consumed = () if letter is None else (CANCEL,)
-    await journal.append(runtime, drafts, held.clock.wall(), status=status, consumed=consumed)
-    held.status = status
+    return draft(Kind.ATTEMPT_ENDED, "", "", fields, parts=parts)
 
 
 async def _cancelled(held: HeldRun, runtime: Runtime) -> dict[str, Any] | None:

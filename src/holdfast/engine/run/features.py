@@ -47,8 +47,8 @@ from holdfast.model.store_rows import HOOKS
 if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.engine.journal.drafts import Draft
+    from holdfast.engine.run.entry import Entry
     from holdfast.engine.run.held_run import HeldRun
-    from holdfast.engine.run.open import Entry
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.sync_async import Runtime
     from holdfast.errors import StopSignal

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from holdfast.core.journal.fold import View
     from holdfast.core.prune.prune_plan import Compacting
     from holdfast.engine.journal.journal import Journal
+    from holdfast.engine.run.entry import Entry
     from holdfast.engine.run.observers import AttemptObserver
-    from holdfast.engine.run.open import Entry
     from holdfast.engine.run.sigterm import MainThread, Watch
     from holdfast.engine.run.store_session import StoreSession
     from holdfast.engine.steps.step import Work
@@ -71,6 +71,8 @@ class HeldRun:
 
     awake_for: CallOptions | None = None
     """The options of the last call, if every feature is awake that they need."""
+    has_ended = False
+    """Whether the end of the attempt is recorded, with that of the run."""
     lineage = ""  # the name of its lineage, once a declared secret needs it
     unasked: dict[str, Call]
     """All calls that wait for the program, and some that do not any more; see ``waiting_calls``."""

@@ -9,16 +9,12 @@ holder, in the same append that starts the new attempt.
 """
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holdfast._version import __version__
 from holdfast.codec.values import canonical
 from holdfast.core.journal.fold import View, fold
 from holdfast.core.journal.names import check_run_id
 from holdfast.core.journal.run_row_facts import facts_of, owner_of
-from holdfast.core.journal.view_parts import Attempt
 from holdfast.core.steps.identity import site_of
 from holdfast.engine import replay_mode
 from holdfast.engine.journal import inbox
@@ -30,67 +26,25 @@ from holdfast.engine.journal.spare_descriptor import keep_spare
 from holdfast.engine.log import info, log
 from holdfast.engine.run import cancel, observers
 from holdfast.engine.run.call_site import CallSite, here_now
+from holdfast.engine.run.entry import Entry, attempt_of, started_of
 from holdfast.engine.run.features import check_options, child_birth, waking
 from holdfast.engine.run.held_run import HeldRun
 from holdfast.engine.run.inputs import changed_inputs, check_inputs, roots_of, usable_id
-from holdfast.engine.run.loaded_packages import packages_loaded
 from holdfast.engine.run.sealed import check_may_act
-from holdfast.engine.run.store_session import StoreSession, know_secrets, masked
+from holdfast.engine.run.store_session import StoreSession, know_secrets
 from holdfast.engine.run.unseen_ends import catching_up
 from holdfast.engine.steps.marks import mark
 from holdfast.engine.sync_async import Runtime
 from holdfast.errors import Corrupt, LeaseLost, RunExists, RunHeld, TooLarge, UnknownRun
-from holdfast.limits import ARTIFACTS_BYTES_MAX, DRAIN_S, SERIES_RUNS_MAX
-from holdfast.model.budget import Budget
+from holdfast.limits import SERIES_RUNS_MAX
 from holdfast.model.event_fields import rewritten
 from holdfast.model.events import Kind, link_behind
-from holdfast.model.loops import LoopPolicy
 from holdfast.model.markers import KNOWN
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.model.premises import Policies
-from holdfast.model.retention import RETENTION, Retention
 from holdfast.model.store_rows import OVER, Lease, RunRow, Status, owner_name
 from holdfast.stores.port import StorePort
 
-if TYPE_CHECKING:
-    from holdfast.model.hooks import Hook
-
 _PAUSE_S = 0.02
-
-
-class Entry(NamedTuple):
-    """The options with which a run is entered: those of ``holdfast.run``."""
-
-    run: str
-    goal: str | None = None
-    inputs: Any = None
-    roots: tuple[str, ...] = ()
-    """The directories of the run's files: its workspace."""
-    mode: str = "auto"
-    if_finished: str = "replay"
-    stops: str = "raise"
-    on_drift: str = "stop"
-    unclaimed: str = "stop"
-    drain_s: float = DRAIN_S
-    agent: str | None = None
-    loops: LoopPolicy | None = LoopPolicy()
-    retention: Retention | None = RETENTION
-    budget: Budget | None = None
-    prices: "str | os.PathLike[str] | Mapping[str, Any] | None" = None
-    premises: Policies | None = None
-    defaults: Mapping[str, Any] | None = None
-    """The agent's default arguments: the process that submitted the run may not have known them."""
-    waited_for_by: str | None = None
-    lease: Lease | None = None
-    """The lease under which a worker has already claimed the run."""
-    artifact_bytes_max: int = ARTIFACTS_BYTES_MAX
-    strict: bool = False
-    """Whether a step that changes what it was given raises ArgumentChanged."""
-    hooks: "tuple[Hook, ...]" = ()
-    mirror: str = ""
-    """The directory of the run's mirror; empty if it has none, or that of the environment."""
-    is_served: bool = False
-    """Whether a server holds the run for a client that does the work: no recorded command restarts it."""
 
 
 async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRun:
@@ -102,9 +56,8 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
     run = await _choose_run(runtime, session, entry)
     if replay_mode.is_on():
         return await _replay_only(runtime, session, entry, run)
-    row = await _found_or_created(runtime, session, entry, run)
     try:
-        await runtime.store(_check_row, store, row, entry)
+        row = await _found_or_created(runtime, session, entry, run)
     except BaseException:
         if entry.lease is not None:  # a worker has claimed it, and expects that it is given back
             await runtime.store(give_back, store, run, entry.lease.fence)
@@ -120,15 +73,11 @@ async def enter(runtime: Runtime, session: StoreSession, entry: Entry) -> HeldRu
             raise
         return await enter(runtime, session, entry)
     try:
-        # Until we had the lease, another process may have moved, finished, or erased and recreated the run.
-        row = await runtime.store(held_row, store, run, row, given)
-        await runtime.store(_check_row, store, row, entry)
-        if row.status in OVER and entry.if_finished != "reopen":
-            await runtime.store(
-                give_back, store, run, lease.fence
-            )  # its holder ended it after we read the row
+        seen = await runtime.store(_look, store, entry, run, row, given, lease)
+        if seen is None:
+            await runtime.store(give_back, store, run, lease.fence)
             return await enter(runtime, session, entry._replace(lease=None))
-        held = await _begin(runtime, session, entry, row, lease)
+        held = await _begin(runtime, session, entry, seen, lease)
     except BaseException:
         await runtime.store(give_back, store, run, lease.fence)
         raise
@@ -147,6 +96,33 @@ async def _taken(
     return grant.lease, grant.row
 
 
+class _Seen(NamedTuple):
+    """What a holder reads of its run before it records its attempt."""
+
+    row: RunRow
+    view: View
+    letters: inbox.Letters
+    cancel: dict[str, Any] | None
+    unseen: list[Draft]
+
+
+def _look(
+    store: StorePort, entry: Entry, run: str, before: RunRow, given: RunRow | None, lease: Lease
+) -> _Seen | None:
+    """All of that in one go: a task waits for a thread with each call. None if the run is over.
+
+    Until we had the lease, another process may have moved, finished, or erased and recreated the run.
+    """
+    row = held_row(store, run, before, given)
+    _check_row(store, row, entry)
+    if row.status in OVER and entry.if_finished != "reopen":
+        return None
+    view = load(store, run, row)
+    _check(store, view, entry, run)
+    _check_fence(store, row, view, lease)
+    return _Seen(row, view, *inbox.waiting_and_cancel(store, run), catching_up(store, row, view))
+
+
 def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
     """RunSealed for a run that must not act; RunExists for one that has to be new."""
     if entry.mode == "new" and row.head > 0:
@@ -157,7 +133,7 @@ def _check_row(store: StorePort, row: RunRow, entry: Entry) -> None:
 def _log_entry(held: HeldRun) -> None:
     how, store = "resuming" if held.resumed else "starting", held.store
     info("%s run %s, attempt %d, in %s", how, held.run, held.number, store.url)
-    whose = store.owned_by
+    whose = held.session.whose()
     if whose:
         log().warning("%s belongs to %s, who can read and change all that is in it", store.url, whose)
 
@@ -198,7 +174,6 @@ async def _queue(runtime: Runtime, session: StoreSession, entry: Entry) -> bool:
     know_secrets()
     store, run = session.store, usable_id(entry.run)
     row = await _found_or_created(runtime, session, entry, run)
-    await runtime.store(check_may_act, store, row)
     if row.agent != (entry.agent or ""):
         raise changed_inputs(run, "agent", {"agent": row.agent}, {"agent": entry.agent})
     at = session.clock.wall()
@@ -291,15 +266,24 @@ def _next_in_series(store: StorePort, run: str) -> str:
 
 
 async def _found_or_created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
-    """The run's row; a child of a fork may be borrowed from its origin. UnknownRun for mode resume."""
-    row = await runtime.store(session.store.find_run, run)
+    """The run's row; a child of a fork may be borrowed from its origin. UnknownRun for mode resume.
+
+    RunSealed, RunExists.
+    """
     parent = _parent_of(session, run)
-    if parent is not None and (row is None or not row.head):
+    if parent is None:
+        return await runtime.store(lambda: _checked(session, entry, run, session.store.find_run(run)))
+    row = await runtime.store(session.store.find_run, run)
+    if row is None or not row.head:
         row = await child_birth(runtime, parent, entry._replace(run=run), row) or row
-    if row is None:
-        if entry.mode == "resume":
-            raise UnknownRun(run=run, store=session.store.url)
-        row = await created(runtime, session, entry, run)
+    return await runtime.store(_checked, session, entry, run, row)
+
+
+def _checked(session: StoreSession, entry: Entry, run: str, found: RunRow | None) -> RunRow:
+    if found is None and entry.mode == "resume":
+        raise UnknownRun(run=run, store=session.store.url)
+    row = found or _created(session, entry, run)
+    _check_row(session.store, row, entry)
     return row
 
 
@@ -309,7 +293,7 @@ def _parent_of(session: StoreSession, run: str) -> HeldRun | None:
     return here.held if here is not None and is_child else None
 
 
-async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: str) -> RunRow:
+def _created(session: StoreSession, entry: Entry, run: str) -> RunRow:
     """The row of a new run, or of one that another process has just created.
 
     RunExists if it has to be new.
@@ -318,9 +302,10 @@ async def created(runtime: Runtime, session: StoreSession, entry: Entry, run: st
     while found is None:  # again, if another process erased it at once
         at = session.clock.wall()
         row = RunRow(run, os.urandom(16).hex(), at, Status.QUEUED, b"{}", agent=entry.agent or "")
-        is_ours = await runtime.store(store.create_run, row)
+        # Flushed: the append that starts the attempt is synced behind it, before the program does anything.
+        is_ours = store.create_run(row, synced=False)
         # If another process was faster, its row counts, with its birth id.
-        found = row if is_ours else await runtime.store(store.find_run, run)
+        found = row if is_ours else store.find_run(run)
     if entry.mode == "new" and not is_ours:
         raise RunExists(run=run, status=found.status)
     return found
@@ -345,14 +330,10 @@ async def _replay_only(runtime: Runtime, session: StoreSession, entry: Entry, ru
     return held
 
 
-async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: RunRow, lease: Lease) -> HeldRun:
-    store = session.store
-    view = await runtime.store(load, store, row.run, row)
-    await runtime.store(_check, store, view, entry, row.run)
-    await runtime.store(_check_fence, store, row, view, lease)
+async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, seen: _Seen, lease: Lease) -> HeldRun:
+    store, (row, view, letters, letter, unseen) = session.store, seen
     before = link_behind(view.head_chain, row.birth)
     journal = Journal(store, session.committer, row.run, lease.fence, view.head, before=before)
-    letters, letter = await runtime.store(inbox.waiting_and_cancel, store, row.run)
     if await cancel.take_in(runtime, session, row, view, journal, letter):
         raise await runtime.store(cancel.refusal, store, row)
     drafts: list[Draft] = []
@@ -360,7 +341,7 @@ async def _begin(runtime: Runtime, session: StoreSession, entry: Entry, row: Run
         drafts.append(started_of(entry))
     was_tried = bool(view.attempts)
     is_fork = row.origin is not None and view.head == row.origin_seq
-    drafts += await runtime.store(catching_up, store, row, view)
+    drafts += unseen
     if view.status in OVER and not is_fork:
         drafts.append(draft(Kind.RUN_REOPENED, "", "", {}))
     observer = journal.observer = observers.attend(row, view)
@@ -424,77 +405,3 @@ def _check_fence(store: StorePort, row: RunRow, view: View, lease: Lease) -> Non
 def _check(store: StorePort, view: View, entry: Entry, run: str) -> None:
     check_known(store, run, view.newer)
     check_inputs(store, view, run, goal=entry.goal, inputs=entry.inputs, defaults=entry.defaults)
-
-
-def started_of(entry: Entry, recorded: bytes | None = None, **more: Any) -> Draft:
-    """The first event of a run. ``recorded`` are inputs that come encoded from another run's journal."""
-    workspace = entry.roots[0] if entry.roots else None
-    fields = {"agent": entry.agent, "workspace": workspace, **more}
-    if len(entry.roots) > 1:
-        fields["roots"] = list(entry.roots)
-    if entry.waited_for_by:
-        fields["waited_for_by"] = entry.waited_for_by
-    inputs = {} if entry.inputs is None and entry.agent else entry.inputs
-    data = recorded or canonical(inputs, what=f"inputs of run {entry.run}")
-    parts = {"goal": entry.goal}
-    return draft(Kind.RUN_STARTED, entry.agent or "", "", fields, data, "inputs", parts=parts)
-
-
-def attempt_of(
-    store: StorePort,
-    number: int,
-    lease: Lease,
-    entry: Entry,
-    observer: "observers.AttemptObserver | None" = None,
-    acts_as: str = "",
-    before: Sequence[Attempt] = (),
-) -> Draft:
-    """The event that starts an attempt: which process, under which fence, and how to start it again."""
-    fields: dict[str, Any] = {
-        "number": number,
-        "owner": store.owner,
-        "fence": lease.fence,
-        **_command_line(before),
-        "python": sys.executable,
-        "holdfast": __version__,
-        "packages": packages_loaded(),
-    }
-    if hasattr(
-        os, "geteuid"
-    ):  # with the owner's host, it says whose command this is: see resume/recorded_command
-        fields["uid"] = os.geteuid()
-    if acts_as:
-        fields["acts_as"] = acts_as
-    if entry.lease is not None:  # claimed by a worker, whose command line does not start this run again
-        fields["again"] = ["submit", entry.agent, entry.run]
-    if entry.budget is not None:
-        fields["budget"] = {
-            name: value for name, value in entry.budget._asdict().items() if value is not None
-        }
-    if entry.retention != RETENTION:
-        from holdfast.core.prune.declared_policy import recorded_policy  # late: most programs declare none
-
-        fields["retention"] = recorded_policy(entry.retention)
-    if entry.premises:
-        fields["premises"] = entry.premises
-    if entry.roots:
-        fields["roots"] = list(entry.roots)
-    if entry.is_served:
-        fields["served"] = True
-    if observer is not None:
-        fields[observers.SAID] = dict(observer.said)
-    return draft(Kind.ATTEMPT_STARTED, "", "", fields)
-
-
-def _command_line(before: Sequence[Attempt]) -> dict[str, Any]:
-    given = list(getattr(sys, "orig_argv", sys.argv))
-    argv, hidden = list(map(masked, given)), {}
-    if argv != given:
-        from holdfast.codec.secrets import split
-
-        # Masked for people, and in parts for the one who starts the command again.
-        hidden = {str(at): parts for at, word in enumerate(given) if (parts := split(word)) is not None}
-    cwd = os.getcwd()  # noqa: PTH109 - pathlib is not loaded for this
-    written_in = before[-1].argv_cwd(argv, cwd) if before else ""
-    also = {"argv_cwd": written_in, "argv_hidden": hidden}
-    return {"argv": argv, "cwd": cwd, **{name: value for name, value in also.items() if value}}

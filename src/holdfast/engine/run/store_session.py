@@ -5,8 +5,10 @@ there is one session per open store; a process made by os.fork starts with none.
 """
 
 import os
+from functools import lru_cache
+from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.journal.group_commit import Committer
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 
 PartT = TypeVar("PartT")
+
+_KNOWN_S: Final = 5.0
+"""How long the owner of a store's files is not asked for again."""
 
 
 class StoreSession:
@@ -41,6 +46,16 @@ class StoreSession:
         self._parts_lock = Lock()
         self._embedder: Embedder | None = None
         self._has_embedder = False
+        self._whose: tuple[str | None, float] = (None, -inf)
+
+    def whose(self) -> str | None:
+        """The store's ``owned_by``, for what is only said: the answer may be some seconds old."""
+        found, until = self._whose
+        now = self.clock.monotonic()
+        if now >= until:
+            found = self.store.owned_by
+            self._whose = found, now + _KNOWN_S
+        return found
 
     def part(self, cls: type[PartT]) -> PartT:
         """The one object of this class that a feature keeps for this store; made on first use."""
@@ -76,13 +91,22 @@ _PLACES = ("URL", "URI", "DSN", "CONNECTION_STRING")
 """How those end that have an address, with a password or without."""
 
 
-def _may_have_secret(name: str) -> bool:
+@lru_cache(maxsize=1_000)  # asked of every variable with each run that is entered
+def _names_secret(name: str) -> bool | None:
+    """Whether a variable of this name may have a secret; None if its content says so."""
     upper = name.upper()
     if upper.endswith(_PLACES):
-        value = os.environ.get(name, "")
-        return "@" in value or "=" in value
+        return None
     stem = f"_{upper}".rstrip("0123456789_")
     return name != "PWD" and (stem.endswith(_CREDENTIALS) or stem.removesuffix("S").endswith(_CREDENTIALS))
+
+
+def _may_have_secret(name: str) -> bool:
+    found = _names_secret(name)
+    if found is None:
+        value = os.environ.get(name, "")
+        return "@" in value or "=" in value
+    return found
 
 
 def know_secrets() -> None:
@@ -120,10 +144,21 @@ _sessions: dict[int, StoreSession] = {}
 def session_of(store: StorePort, *, clock: Clock | None = None, lease_s: float = LEASE_S) -> StoreSession:
     """The session of this store; made with the first caller's clock and lease time."""
     with _lock:
-        found = _sessions.get(id(store))
-        if found is None or found.store is not store:
+        found = _find(store)
+        if found is None:
             found = _sessions[id(store)] = StoreSession(store, clock or SystemClock(), lease_s)
         return found
+
+
+def find_session(store: StorePort) -> StoreSession | None:
+    """The session of this store, if there is one."""
+    with _lock:
+        return _find(store)
+
+
+def _find(store: StorePort) -> StoreSession | None:
+    found = _sessions.get(id(store))
+    return found if found is not None and found.store is store else None
 
 
 def forget(store: StorePort) -> None:

@@ -24,7 +24,7 @@ from holdfast.engine.journal.drafts import Draft, draft, placed_after
 from holdfast.engine.journal.journal import chain_of, link_at, read_all
 from holdfast.engine.journal.lease import give_back
 from holdfast.engine.journal.pause_gc import without_collecting
-from holdfast.engine.run.open import Entry
+from holdfast.engine.run.entry import Entry
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.state.state_store import States, blobs_of, read_state
 from holdfast.engine.sync_async import BLOCKING, Runtime, drive

@@ -29,9 +29,9 @@ from holdfast.engine.lineage.outcomes_elsewhere import settle_from_origin
 from holdfast.engine.log import log
 from holdfast.engine.run import cancel
 from holdfast.engine.run.close import let_go, unsettled
+from holdfast.engine.run.entry import Entry, attempt_of, started_of
 from holdfast.engine.run.features import waking
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.open import Entry, attempt_of, started_of
 from holdfast.engine.run.sealed import check_may_act
 from holdfast.engine.run.unseen_ends import crashed
 from holdfast.engine.sync_async import BLOCKING, drive

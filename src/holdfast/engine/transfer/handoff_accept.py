@@ -32,8 +32,8 @@ from holdfast.engine.journal.lease import give_back, held_row, take
 from holdfast.engine.journal.lineage_names import all_runs
 from holdfast.engine.journal.load_view import load
 from holdfast.engine.premises.premises import CheckLocation
+from holdfast.engine.run.entry import Entry, started_of
 from holdfast.engine.run.inputs import usable_id
-from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.run.sealed import check_may_act, find_handoff
 from holdfast.engine.run.store_session import StoreSession
 from holdfast.engine.sync_async import BLOCKING, drive

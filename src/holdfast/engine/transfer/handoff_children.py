@@ -11,8 +11,8 @@ from holdfast.core.transfer.handoff.carried_effects import for_child
 from holdfast.engine.journal.blob_content import content_in
 from holdfast.engine.journal.drafts import draft
 from holdfast.engine.lineage.child_birth import begun, created
+from holdfast.engine.run.entry import Entry, started_of
 from holdfast.engine.run.held_run import HeldRun
-from holdfast.engine.run.open import Entry, started_of
 from holdfast.engine.sync_async import Runtime
 from holdfast.engine.transfer.handoff_accept import doubts, source_of
 from holdfast.model.events import HANDED_OVER, Kind

@@ -80,7 +80,8 @@ class DynamoStore:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
+        del synced
         bounds.check_run_body(row.run, row.body)
         return create_run(self._table, row, origin_revision)
 

@@ -87,7 +87,7 @@ class EncryptedStore:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
         bounds.check_run_body(row.run, row.body)
         key = self._keys.new_lineage()
         if row.origin is not None:
@@ -96,7 +96,8 @@ class EncryptedStore:
                 return self._refuse_fork(row)
             key = origin.key
         body = seal_row(self._keys, key, row, 1)
-        return self.inner.create_run(row._replace(body=body), origin_revision=origin_revision)
+        sealed = row._replace(body=body)
+        return self.inner.create_run(sealed, origin_revision=origin_revision, synced=synced)
 
     def _refuse_fork(self, row: RunRow) -> bool:
         """False for an origin that does not exist; Corrupt for one that cannot be opened."""

@@ -90,7 +90,7 @@ class PostgresStore:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def create_run(self, row: RunRow, *, origin_revision: int = 0) -> bool:
+    def create_run(self, row: RunRow, *, origin_revision: int = 0, synced: bool = True) -> bool:
         bounds.check_run_body(row.run, row.body)
         sums = {
             "crc": row_checksums.run_crc(row),
@@ -105,7 +105,7 @@ class PostgresStore:
             fence, _ = stored_fences(connection, sql.FENCES, self.url)
             _must(connection, sql.CREATE_RUN, {**values, "fence": fence})
 
-        return self._guarded(create)
+        return self._guarded(create, synced=synced)
 
     def find_run(self, run: str, *, damaged: bool = False) -> RunRow | None:
         found = self._database.read(lambda c: c.execute(sql.FIND_RUN, (run,), binary=True).fetchone())

@@ -22,18 +22,18 @@ import os
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import apsw
 
 from holdfast.errors import AcknowledgedLost
 from holdfast.model.named_tuple import NamedTuple
-from holdfast.model.store_rows import CallNote
-from holdfast.stores.row_checksums import warn
+from holdfast.model.store_rows import CallNote, RunRow
+from holdfast.stores.row_checksums import judged_row, warn
 from holdfast.stores.sqlite.errors import translated_os
 from holdfast.stores.sqlite.locks.owners import Owners
-from holdfast.stores.sqlite.statements import HEAD_OF_RUN, LAST_OF_RUN, TOP_RUN
+from holdfast.stores.sqlite.statements import HEAD_OF_RUN, LAST_OF_RUN, NUMBERED_RUN, TOP_RUN
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -138,10 +138,12 @@ class Heads:
 
         A slot that misses another run stays as it is: then this run has no notes.
         """
+        slot = self._owners.read(_SLOT_BYTES, _offset(number))
+        self._learn(run, number, birth, slot, _parsed(slot))
+
+    def _learn(self, run: str, number: int, birth: str, found: bytes, known: Head | None) -> None:
         self._places.pop(run, None)
         offset, run_digest = _offset(number), digest(run)
-        found = self._owners.read(_SLOT_BYTES, offset)
-        known = _parsed(found)
         if known is not None and known.run_digest != run_digest:
             return
         name = (run_digest + _name(run) + _END)[: _SLOT_BYTES - _RUN_AT]
@@ -175,14 +177,27 @@ class Heads:
         """Refuse a run whose journal is shorter than was acknowledged: AcknowledgedLost. Else learn it."""
         found = _find_row(connection, run)
         assert found is not None, f"run {run} was taken and is not there"
-        number, birth, head = found
-        self._check_reaches(number, run, birth, head, store)
-        self.learn(run, number, birth)
+        self._check(*found, run, store)
 
-    def _check_reaches(self, number: int, run: str, birth: str, head: int, store: str) -> None:
-        known = self.find(number, run)
-        if known is not None and known.misses(birth, head):
-            raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=head)
+    def checked(self, connection: apsw.Connection, run: str, store: str) -> RunRow | None:
+        """The same; returns the run's row, if it is sound."""
+        try:
+            found: tuple[Any, ...] | None = connection.execute(NUMBERED_RUN, (run,)).fetchone()
+        except UnicodeDecodeError:
+            found = None
+        row = None if found is None else judged_row(found[1:])
+        if found is None or row is None or row.damage:
+            self.check(connection, run, store)
+            return None
+        self._check(found[0], row.birth, row.head, run, store)
+        return row
+
+    def _check(self, number: int, birth: str, head: int, run: str, store: str) -> None:
+        slot = self._owners.read(_SLOT_BYTES, _offset(number))
+        known = _parsed(slot)
+        if known is not None and known.run_digest == digest(run):
+            _check_reaches(known, run, birth, head, store)
+        self._learn(run, number, birth, slot, known)
 
     def check_new(self, run: str, store: str) -> None:
         """Refuse a new run under the id of an acknowledged one whose row is gone: AcknowledgedLost."""
@@ -201,9 +216,10 @@ class Heads:
     def is_cut(self, connection: apsw.Connection, run: str, store: str) -> bool:
         """Whether ``check`` would refuse this run, which exists; it is named in the log then."""
         found = _find_row(connection, run)
+        known = None if found is None else self.find(found[0], run)
         try:
-            if found is not None:
-                self._check_reaches(found[0], run, *found[1:], store)
+            if found is not None and known is not None:
+                _check_reaches(known, run, *found[1:], store)
         except AcknowledgedLost as lost:
             warn(f"{lost}; it is not deleted")
             return True
@@ -253,6 +269,12 @@ class Heads:
 def digest(text: str) -> bytes:
     """An id or a birth, as a slot tells it."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _check_reaches(known: Head, run: str, birth: str, head: int, store: str) -> None:
+    """AcknowledgedLost if the journal is shorter than was acknowledged."""
+    if known.misses(birth, head):
+        raise AcknowledgedLost(store=store, run=run, acknowledged=known.seq, head=head)
 
 
 def _parsed(slot: bytes) -> Head | None:

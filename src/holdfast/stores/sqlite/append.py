@@ -137,8 +137,31 @@ class Appender:
                 if count:
                     outcomes += self._append_alike(connection, count, list(some))
                 else:
-                    outcomes += [_apply(connection, item) for item, _ in some]
+                    outcomes += [self._append_one(connection, item, values) for item, values in some]
         return outcomes
+
+    def _append_one(
+        self, connection: apsw.Connection, item: Append, values: list[Any] | None
+    ) -> AppendOutcome:
+        """An item with more than events, inside an open transaction; few events by one statement.
+
+        What that refuses is judged as all others are.
+        """
+        if values is not None and not missing(connection, item.blobs):
+            self._bind_number(connection, values)
+            try:
+                connection.execute(APPEND_EVENTS[len(item.events) - 1], values)
+            except apsw.ConstraintError:
+                self._numbers.pop(item.run, None)
+            else:
+                return _apply_rest(connection, item, values[-9])
+        return _apply(connection, item)
+
+    def _bind_number(self, connection: apsw.Connection, values: list[Any]) -> None:
+        if values[1] is None:
+            number = values[1] = connection.execute(NUMBER_OF_RUN, (values[0],)).get
+            if number is not None:
+                self._numbers[values[0]] = number
 
     def _append_alike(
         self, connection: apsw.Connection, count: int, some: Sequence[tuple[Append, Any]]
@@ -150,10 +173,7 @@ class Appender:
         """
         numbers = self._numbers
         for _, values in some:
-            if values[1] is None:
-                number = values[1] = connection.execute(NUMBER_OF_RUN, (values[0],)).get
-                if number is not None:
-                    numbers[values[0]] = number
+            self._bind_number(connection, values)
         outcomes: list[AppendOutcome] = [
             _new(Appended, (values[-9 * count] + count - 1,)) for _, values in some
         ]
@@ -172,12 +192,14 @@ class Appender:
 
 
 def _bind(item: Append, number: int | None) -> list[Any] | None:
-    """What the statement for a few plain events gets for this item; None for other items. TooLarge.
+    """What the statement for a few events gets for those of this item; None for other items. TooLarge.
 
     ``number`` is that of the run's row, if it is known.
     """
-    run, fence, seq, events, blobs, consumed, status, _, _ = item
-    if 0 < len(events) <= len(APPEND_EVENTS) and not blobs and not consumed and status is None:
+    run, fence, seq, events, _, _, _, _, _ = item
+    if not (is_plain := _is_plain(item)):
+        check_item(item)
+    if 0 < len(events) <= len(APPEND_EVENTS):
         values: list[Any] = [run, number]
         size = 0
         for event in events:
@@ -189,13 +211,19 @@ def _bind(item: Append, number: int | None) -> list[Any] | None:
         else:
             if size <= limits.APPEND_SIZE_BYTES_MAX:
                 return values
-    check_item(item)
+    if is_plain:
+        check_item(item)
     return None
+
+
+def _is_plain(item: Append) -> bool:
+    """Whether it has events only."""
+    return not item[4] and not item[5] and item[6] is None
 
 
 def _count_bound(bound: tuple[Append, list[Any] | None]) -> int:
     """How many events one statement writes for the item; 0 if it is not one of a few plain events."""
-    return 0 if bound[1] is None else len(bound[0][3])
+    return 0 if bound[1] is None or not _is_plain(bound[0]) else len(bound[0][3])
 
 
 def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
@@ -215,6 +243,11 @@ def _apply(connection: apsw.Connection, item: Append) -> AppendOutcome:
             assert event is item.events[0], f"event {event.seq} of {item.run} was refused after its first"
             return refusal
         head = event.seq
+    return _apply_rest(connection, item, head)
+
+
+def _apply_rest(connection: apsw.Connection, item: Append, head: int) -> Appended:
+    """What an item has beside its events, once these are written; ``head`` is the seq of the last."""
     if item.blobs:
         keep_blobs(connection, item.blobs, item.events[0].at)
     for letter in item.consumed:

@@ -77,6 +77,7 @@ META: Final = shared.META
 SET_FENCES: Final = shared.SET_FENCES
 SET_STATUS: Final = "UPDATE runs SET status = ?, status_crc = ?, revision = revision + 1 WHERE run = ?"
 TOP_RUN: Final = "SELECT coalesce(max(id), 0) FROM runs"
+NUMBERED_RUN: Final = FIND_RUN.replace("SELECT ", "SELECT r.id, ", 1)
 HEAD_OF_RUN: Final = f"SELECT r.id, r.birth, {_HEAD} FROM runs r WHERE r.run = ?"  # noqa: S608 - constants
 LAST_OF_RUN: Final = (
     f"SELECT r.id, r.birth, {_HEAD}, "  # noqa: S608 - constants

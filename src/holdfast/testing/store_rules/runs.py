@@ -32,6 +32,13 @@ class RunRules:
         assert not store.create_run(a_run("r", body=b"other", status="finished"))
         assert store.find_run("r") == a_run("r")
 
+    def test_a_run_that_is_created_flushed_is_there_for_all(self, store: StorePort, other: StorePort) -> None:
+        """At once, and its id is taken. Only a power cut could take it back, before the next synced write."""
+        assert store.create_run(a_run("r"), synced=False)
+        assert other.find_run("r") == a_run("r")
+        assert not other.create_run(a_run("r", body=b"other"), synced=False)
+        assert other.acquire("r", at=AT, lease_s=30.0).granted
+
     def test_an_unknown_run_is_not_found(self, store: StorePort) -> None:
         """find_run returns None."""
         assert store.find_run("nobody") is None
