@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def sized(shown: str) -> str:
-    """With a letter for each size: journals hold paths and process ids, which are longer here and shorter there."""
-    return re.sub(r"\b\d kB", "N kB", shown)
+    """With a word for each size: journals hold paths and process ids, which are longer here and shorter there."""
+    return re.sub(r" +(?:\d+ kB|SIZE)", "  SIZE", shown)
 
 
 def test_runs_are_listed_newest_first(shop: "Shop") -> None:
     """A line a run: its status, how far it came, its last sign of life, its size; below, what needs a person."""
     assert sized(shop("runs").out) == dedent("""\
-        RUN          STATUS               POSITION     ATTEMPTS  LAST SIGN              AGE         SIZE  GOAL                           HOLDER
-        debt-cycles  in doubt             step 2 of 3         2  event 4 min 0 s ago    5 min 0 s   N kB  Explain sovereign debt cycles
-        nightly      crashed, 1 in doubt  step 2 of 3         1  event 5 min 57 s ago   6 min 0 s   N kB  Explain sovereign debt cycles  process 4242 on host (dead)
-        ledger       failed               point 1             1  event 14 min 59 s ago  15 min 0 s  N kB  Explain sovereign debt cycles
-        daily.2      finished             step 3 of 3         1  event 1 d 0 h ago      1 d 0 h     N kB  Explain sovereign debt cycles
+        RUN          STATUS               POSITION     ATTEMPTS  LAST SIGN              AGE  SIZE  GOAL                           HOLDER
+        debt-cycles  in doubt             step 2 of 3         2  event 4 min 0 s ago    5 min 0 s  SIZE  Explain sovereign debt cycles
+        nightly      crashed, 1 in doubt  step 2 of 3         1  event 5 min 57 s ago   6 min 0 s  SIZE  Explain sovereign debt cycles  process 4242 on host (dead)
+        ledger       failed               point 1             1  event 14 min 59 s ago  15 min 0 s  SIZE  Explain sovereign debt cycles
+        daily.2      finished             step 3 of 3         1  event 1 d 0 h ago      1 d 0 h  SIZE  Explain sovereign debt cycles
 
           holdfast resolve debt-cycles --store STORE  # 1 step in doubt
           holdfast resolve nightly --store STORE  # 1 step in doubt

@@ -44,6 +44,8 @@ ELSEWHERE = {
     "COMPACTED_NOTES_BYTES_MAX": "tests/behaviour/prune/test_compacted_notes.py",
     "COMPACTED_NOTES_MAX": "tests/behaviour/prune/test_compacted_notes.py",
     "EVENT_PAGE_MAX": f"{RULES}/events.py::test_a_page_of_events_is_bounded",
+    "REMOVALS_MAX": f"{RULES}/removal.py::test_the_runs_and_records_of_one_call_are_bounded",
+    "REMOVED_RECORDS_MAX": f"{RULES}/removal.py::test_the_runs_and_records_of_one_call_are_bounded",
     "HANDOFF_VALUE_BYTES_MAX": "tests/behaviour/transfer/test_handoff_document.py",
     "INBOX_MESSAGES_MAX": "tests/behaviour/people/test_run_messages.py::test_what_cannot_be_delivered_is_refused",
     "PREMISE_BYTES_MAX": "tests/behaviour/premises/test_rules.py",
