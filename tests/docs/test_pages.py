@@ -208,6 +208,17 @@ def prose(page: str) -> list[tuple[int, str]]:
     return lines
 
 
+def test_no_page_has_two_versions_of_a_line() -> None:
+    """Nothing is left of a merge. Found once, in a page that no other test reads line by line."""
+    marked = [
+        f"{page}:{number}"
+        for page in WRITTEN
+        for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1)
+        if line.startswith(("<<<<<<< ", ">>>>>>> "))
+    ]
+    assert marked == []
+
+
 def test_prose_is_wrapped() -> None:
     """A line of a page has at most 110 characters, but for rows of tables: ``python -m scripts.wrap_markdown`` sees to it."""
     long = [
